@@ -1,0 +1,503 @@
+#include "base/options.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <ini.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/units.h"
+
+enum { NAME_MAX_LENGTH = 48, NEAR_ENOUGH = 3, HELP_COLUMN = 34, OPTIONS_MAX = 128 };
+
+static void *member_of(void *settings, const ls__option *option)
+{
+    return (char *)settings + option->offset;
+}
+
+static const void *const_member_of(const void *settings, const ls__option *option)
+{
+    return (const char *)settings + option->offset;
+}
+
+/* ---- values from text ---- */
+
+static ls_status out_of_range(const ls__option *option, const char *text)
+{
+    if (isinf(option->max))
+        return LS_FAIL(LS_BAD_USAGE, "--%s %s: it must be at least %.15g", option->name, text,
+                       option->min);
+    return LS_FAIL(LS_BAD_USAGE, "--%s %s: it must be from %.15g to %.15g", option->name, text,
+                   option->min, option->max);
+}
+
+static ls_status parse_int(const ls__option *option, const char *text, int64_t *value)
+{
+    char *end = NULL;
+
+    errno = 0;
+    long long parsed = strtoll(text, &end, 10);
+    LS_FAIL_IF(end == text || *end || errno == ERANGE, LS_BAD_USAGE,
+               "--%s '%s': it takes a whole number (%s)", option->name, text, option->unit);
+    if ((double)parsed < option->min || (double)parsed > option->max)
+        return out_of_range(option, text);
+    *value = parsed;
+    return LS_OK;
+}
+
+static ls_status parse_bytes(const ls__option *option, const char *text, int64_t *value)
+{
+    int64_t parsed = 0;
+
+    if (ls__parse_bytes(text, &parsed) != LS_OK)
+        return LS_FAIL(LS_BAD_USAGE, "--%s '%s': it takes bytes, for example 4096, 64K or 2G",
+                       option->name, text);
+    if ((double)parsed < option->min || (double)parsed > option->max)
+        return out_of_range(option, text);
+    *value = parsed;
+    return LS_OK;
+}
+
+static ls_status parse_real(const ls__option *option, const char *text, double *value)
+{
+    char *end = NULL;
+    double parsed = strtod(text, &end);
+
+    LS_FAIL_IF(end == text || *end || isnan(parsed), LS_BAD_USAGE,
+               "--%s '%s': it takes a number (%s)", option->name, text, option->unit);
+    if (parsed < option->min || parsed > option->max)
+        return out_of_range(option, text);
+    *value = parsed;
+    return LS_OK;
+}
+
+static ls_status parse_choice(const ls__option *option, const char *text, int *value)
+{
+    size_t length = strlen(text);
+    int index = 0;
+
+    for (const char *name = option->unit; name; index++) {
+        const char *bar = strchr(name, '|');
+        size_t name_length = bar ? (size_t)(bar - name) : strlen(name);
+        if (name_length == length && strncmp(name, text, length) == 0) {
+            *value = index;
+            return LS_OK;
+        }
+        name = bar ? bar + 1 : NULL;
+    }
+    return LS_FAIL(LS_BAD_USAGE, "--%s '%s': it takes one of %s", option->name, text, option->unit);
+}
+
+static ls_status parse_list(const ls__option *option, const char *text, ls__list *list)
+{
+    char item[32];
+
+    list->count = 0;
+    if (!*text)
+        return LS_OK;
+    for (const char *from = text; from;) {
+        const char *comma = strchr(from, ',');
+        size_t length = comma ? (size_t)(comma - from) : strlen(from);
+        LS_FAIL_IF(length == 0 || length >= sizeof item || list->count == LS__LIST_MAX,
+                   LS_BAD_USAGE, "--%s '%s': it takes up to %d numbers, written like 1,2,3",
+                   option->name, text, LS__LIST_MAX);
+        memcpy(item, from, length);
+        item[length] = '\0';
+        LS_TRY(parse_int(option, item, &list->value[list->count++]));
+        from = comma ? comma + 1 : NULL;
+    }
+    return LS_OK;
+}
+
+static ls_status parse_text(const ls__option *option, const char *text, char *value)
+{
+    size_t length = strlen(text);
+
+    LS_FAIL_IF(length >= LS__TEXT_MAX, LS_BAD_USAGE, "--%s: it takes at most %d characters",
+               option->name, LS__TEXT_MAX - 1);
+    memcpy(value, text, length + 1);
+    return LS_OK;
+}
+
+static ls_status parse_switch(const ls__option *option, const char *text, bool *value)
+{
+    bool on = strcmp(text, "true") == 0;
+
+    LS_FAIL_IF(!on && strcmp(text, "false") != 0, LS_BAD_USAGE,
+               "--%s '%s': it is a switch, true or false", option->name, text);
+    *value = on;
+    return LS_OK;
+}
+
+static ls_status set_member(const ls__option *option, void *settings, const char *text)
+{
+    void *member = member_of(settings, option);
+
+    switch (option->type) {
+    case LS__OPTION_SWITCH:
+        return parse_switch(option, text, member);
+    case LS__OPTION_INT:
+        return parse_int(option, text, member);
+    case LS__OPTION_BYTES:
+        return parse_bytes(option, text, member);
+    case LS__OPTION_REAL:
+        return parse_real(option, text, member);
+    case LS__OPTION_CHOICE:
+        return parse_choice(option, text, member);
+    case LS__OPTION_LIST:
+        return parse_list(option, text, member);
+    case LS__OPTION_TEXT:
+        return parse_text(option, text, member);
+    }
+    return LS_FAIL(LS_BAD_USAGE, "--%s has no type", option->name);
+}
+
+void ls__options_preset(const ls__option_table *table, void *settings)
+{
+    for (int i = 0; i < table->count; i++) {
+        ls_status status = set_member(&table->option[i], settings, table->option[i].preset);
+        assert(status == LS_OK);
+        (void)status;
+    }
+}
+
+/* ---- names ---- */
+
+/* Levenshtein's distance, one row at a time. */
+static int edit_distance(const char *a, const char *b)
+{
+    int row[NAME_MAX_LENGTH + 1];
+    int a_length = (int)strlen(a);
+    int b_length = (int)strlen(b);
+
+    if (a_length > NAME_MAX_LENGTH || b_length > NAME_MAX_LENGTH)
+        return NAME_MAX_LENGTH;
+    for (int j = 0; j <= b_length; j++)
+        row[j] = j;
+    for (int i = 1; i <= a_length; i++) {
+        int diagonal = row[0];
+        row[0] = i;
+        for (int j = 1; j <= b_length; j++) {
+            int replaced = diagonal + (a[i - 1] != b[j - 1]);
+            int shorter = row[j] < row[j - 1] ? row[j] : row[j - 1];
+            diagonal = row[j];
+            row[j] = replaced < shorter + 1 ? replaced : shorter + 1;
+        }
+    }
+    return row[b_length];
+}
+
+const char *ls__nearest_name(const char *typed, const char *const *names, int count)
+{
+    const char *nearest = NULL;
+    int nearest_distance = NEAR_ENOUGH + 1;
+
+    for (int i = 0; i < count; i++) {
+        int distance = edit_distance(typed, names[i]);
+        if (distance < nearest_distance) {
+            nearest_distance = distance;
+            nearest = names[i];
+        }
+    }
+    return nearest;
+}
+
+static const ls__option *find_option(const ls__option_table *table, const char *name, size_t length)
+{
+    for (int i = 0; i < table->count; i++)
+        if (strlen(table->option[i].name) == length &&
+            strncmp(table->option[i].name, name, length) == 0)
+            return &table->option[i];
+    return NULL;
+}
+
+static const ls__option *find_letter(const ls__option_table *table, char letter)
+{
+    for (int i = 0; i < table->count; i++)
+        if (letter && table->option[i].letter == letter)
+            return &table->option[i];
+    return NULL;
+}
+
+static ls_status unknown_option(const ls__option_table *table, const char *typed)
+{
+    const char *names[OPTIONS_MAX];
+
+    assert(table->count <= OPTIONS_MAX);
+    for (int i = 0; i < table->count; i++)
+        names[i] = table->option[i].name;
+    const char *nearest = ls__nearest_name(typed, names, table->count);
+    if (nearest)
+        return LS_FAIL(LS_BAD_USAGE, "%s has no flag --%s: did you mean --%s?", table->command,
+                       typed, nearest);
+    return LS_FAIL(LS_BAD_USAGE, "%s has no flag --%s: %s --help lists them", table->command, typed,
+                   table->command);
+}
+
+ls_status ls__options_set(const ls__option_table *table, void *settings, const char *name,
+                          const char *text)
+{
+    const ls__option *option = find_option(table, name, strlen(name));
+
+    if (!option)
+        return unknown_option(table, name);
+    return set_member(option, settings, text);
+}
+
+/* ---- INI files ---- */
+
+typedef struct config_reader {
+    const ls__option_table *table;
+    void *settings;
+    ls_status status;
+} config_reader;
+
+static int ini_line(void *user, const char *section, const char *name, const char *value)
+{
+    config_reader *reader = user;
+
+    /* inih goes on after a bad line: the first one counts. */
+    if (reader->status != LS_OK)
+        return 0;
+    if (*section)
+        reader->status = LS_FAIL(LS_BAD_USAGE, "there are no sections, but here is [%s]", section);
+    else
+        reader->status = ls__options_set(reader->table, reader->settings, name, value);
+    return reader->status == LS_OK;
+}
+
+ls_status ls__options_read(const ls__option_table *table, void *settings, const char *path)
+{
+    config_reader reader = {.table = table, .settings = settings, .status = LS_OK};
+    char why[LS_ERROR_TEXT];
+    FILE *file = fopen(path, "r");
+
+    LS_FAIL_IF(!file, LS_BAD_USAGE, "cannot open the configuration %s: %s", path, strerror(errno));
+    int line = ini_parse_file(file, ini_line, &reader);
+    fclose(file);
+    if (reader.status != LS_OK) {
+        snprintf(why, sizeof why, "%s", ls_last_error()->text);
+        return LS_FAIL(LS_BAD_USAGE, "%s, line %d: %.900s", path, line, why);
+    }
+    LS_FAIL_IF(line != 0, LS_BAD_USAGE, "%s, line %d: not of the form name = value", path, line);
+    return LS_OK;
+}
+
+static void format_list(const ls__list *list, char *text, size_t size)
+{
+    size_t used = 0;
+
+    text[0] = '\0';
+    for (int i = 0; i < list->count && used < size; i++)
+        used += (size_t)snprintf(text + used, size - used, i ? ",%lld" : "%lld",
+                                 (long long)list->value[i]);
+}
+
+static void format_choice(const ls__option *option, int value, char *text, size_t size)
+{
+    const char *name = option->unit;
+
+    for (int i = 0; i < value; i++)
+        name = strchr(name, '|') + 1;
+    snprintf(text, size, "%.*s", (int)strcspn(name, "|"), name);
+}
+
+/* The shortest form that reads back as the same double. */
+static void format_real(double value, char *text, size_t size)
+{
+    for (int digits = 1; digits <= 17; digits++) {
+        snprintf(text, size, "%.*g", digits, value);
+        if (strtod(text, NULL) == value)
+            return;
+    }
+}
+
+void ls__options_format(const ls__option_table *table, const void *settings, int index, char *text,
+                        size_t size)
+{
+    const ls__option *option = &table->option[index];
+    const void *member = const_member_of(settings, option);
+
+    switch (option->type) {
+    case LS__OPTION_SWITCH:
+        snprintf(text, size, "%s", *(const bool *)member ? "true" : "false");
+        break;
+    case LS__OPTION_INT:
+    case LS__OPTION_BYTES:
+        snprintf(text, size, "%lld", (long long)*(const int64_t *)member);
+        break;
+    case LS__OPTION_REAL:
+        format_real(*(const double *)member, text, size);
+        break;
+    case LS__OPTION_CHOICE:
+        format_choice(option, *(const int *)member, text, size);
+        break;
+    case LS__OPTION_LIST:
+        format_list(member, text, size);
+        break;
+    case LS__OPTION_TEXT:
+        snprintf(text, size, "%s", (const char *)member);
+        break;
+    }
+}
+
+void ls__options_write(const ls__option_table *table, const void *settings, FILE *file)
+{
+    char text[LS__TEXT_MAX];
+
+    for (int i = 0; i < table->count; i++) {
+        ls__options_format(table, settings, i, text, sizeof text);
+        fprintf(file, "%s = %s\n", table->option[i].name, text);
+    }
+}
+
+int ls__options_differ(const ls__option_table *table, const void *a, const void *b,
+                       ls__option_scope scope)
+{
+    char text_a[LS__TEXT_MAX];
+    char text_b[LS__TEXT_MAX];
+
+    for (int i = 0; i < table->count; i++) {
+        if (table->option[i].scope != scope)
+            continue;
+        ls__options_format(table, a, i, text_a, sizeof text_a);
+        ls__options_format(table, b, i, text_b, sizeof text_b);
+        if (strcmp(text_a, text_b) != 0)
+            return i;
+    }
+    return -1;
+}
+
+/* ---- the command line ---- */
+
+/* Splits `--name`, `--name=value` or `-x` into its row and, where it stands in the same word, its
+ * value. */
+static ls_status match_flag(const ls__option_table *table, const char *word,
+                            const ls__option **option, const char **value)
+{
+    bool is_long = word[1] == '-';
+    const char *name = word + (is_long ? 2 : 1);
+    size_t length = is_long ? strcspn(name, "=") : 1;
+    char typed[NAME_MAX_LENGTH + 1];
+
+    *value = is_long && name[length] == '=' ? name + length + 1 : NULL;
+    *option = is_long             ? find_option(table, name, length)
+              : name[1] == '\0' ? find_letter(table, name[0])
+                                  : NULL;
+    if (*option)
+        return LS_OK;
+    snprintf(typed, sizeof typed, "%.*s", is_long ? (int)length : (int)strlen(name), name);
+    return unknown_option(table, typed);
+}
+
+static bool is_flag(const char *word)
+{
+    return word[0] == '-' && word[1] != '\0' && !(word[1] >= '0' && word[1] <= '9');
+}
+
+static const char *const help_words[] = {"--help", "-h"};
+
+static bool asks_for_help(const char *word)
+{
+    return strcmp(word, help_words[0]) == 0 || strcmp(word, help_words[1]) == 0;
+}
+
+/* The value of --config, wherever it stands: the file is read before any other flag. */
+static ls_status read_config(const ls__option_table *table, void *settings, int argc, char **argv)
+{
+    static const char flag[] = "--config";
+    size_t length = sizeof flag - 1;
+
+    for (int i = 1; i < argc; i++) {
+        if (strncmp(argv[i], flag, length) != 0)
+            continue;
+        if (argv[i][length] == '=')
+            LS_TRY(ls__options_read(table, settings, argv[i] + length + 1));
+        else if (argv[i][length] == '\0' && i + 1 < argc)
+            LS_TRY(ls__options_read(table, settings, argv[i + 1]));
+    }
+    return LS_OK;
+}
+
+static ls_status parse_flag(const ls__option_table *table, void *settings, int argc, char **argv,
+                            int *at)
+{
+    const char *word = argv[*at];
+    const ls__option *option = NULL;
+    const char *value = NULL;
+
+    if (strncmp(word, "--config", 8) == 0 && (word[8] == '=' || word[8] == '\0')) {
+        LS_FAIL_IF(word[8] == '\0' && ++*at >= argc, LS_BAD_USAGE,
+                   "--config takes the path of an INI file");
+        return LS_OK; /* read already */
+    }
+    LS_TRY(match_flag(table, word, &option, &value));
+    if (option->type == LS__OPTION_SWITCH)
+        return set_member(option, settings, value ? value : "true");
+    if (!value) {
+        LS_FAIL_IF(*at + 1 >= argc, LS_BAD_USAGE, "--%s takes a value (%s)", option->name,
+                   option->unit);
+        value = argv[++*at];
+    }
+    return set_member(option, settings, value);
+}
+
+ls_status ls__options_parse(const ls__option_table *table, void *settings, int argc, char **argv,
+                            ls__parsed *parsed)
+{
+    int operands = 0;
+    bool only_operands = false;
+
+    *parsed = (ls__parsed){.operand = argv + 1};
+    for (int i = 1; i < argc; i++)
+        if (asks_for_help(argv[i]))
+            parsed->help = true;
+    ls__options_preset(table, settings);
+    if (parsed->help)
+        return LS_OK;
+    LS_TRY(read_config(table, settings, argc, argv));
+    for (int i = 1; i < argc; i++) {
+        if (!only_operands && strcmp(argv[i], "--") == 0)
+            only_operands = true;
+        else if (!only_operands && is_flag(argv[i]))
+            LS_TRY(parse_flag(table, settings, argc, argv, &i));
+        else
+            argv[1 + operands++] = argv[i];
+    }
+    parsed->operand_count = operands;
+    LS_FAIL_IF(operands > table->operands_max, LS_BAD_USAGE, "%s does not know what '%s' is for",
+               table->command, argv[1 + table->operands_max]);
+    LS_FAIL_IF(operands < table->operands_min, LS_BAD_USAGE, "%s needs %s: %s --help says more",
+               table->command, table->operands, table->command);
+    return LS_OK;
+}
+
+static void print_option(const ls__option *option, FILE *file)
+{
+    char left[128];
+    char letter[8] = "";
+
+    if (option->letter)
+        snprintf(letter, sizeof letter, "-%c, ", option->letter);
+    snprintf(left, sizeof left, "  %s--%s%s%s", letter, option->name, *option->unit ? " " : "",
+             option->unit);
+    fprintf(file, "%-*s", HELP_COLUMN, left);
+    if (strlen(left) >= HELP_COLUMN)
+        fprintf(file, "\n%*s", HELP_COLUMN, "");
+    fputs(option->help, file);
+    if (*option->preset && option->type != LS__OPTION_SWITCH)
+        fprintf(file, " [%s]", option->preset);
+    fputc('\n', file);
+}
+
+void ls__options_help(const ls__option_table *table, FILE *file)
+{
+    fprintf(file, "%s: %s\n\nUsage: %s [flags]%s%s\n\n", table->command, table->summary,
+            table->command, *table->operands ? " " : "", table->operands);
+    for (int i = 0; i < table->count; i++)
+        print_option(&table->option[i], file);
+    fprintf(file, "%-*s%s\n", HELP_COLUMN, "  --config FILE",
+            "read flags from an INI file of name = value lines first");
+    fprintf(file, "%-*s%s\n", HELP_COLUMN, "  -h, --help", "print this");
+}

@@ -1,0 +1,53 @@
+#include "base/units.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const char suffixes[] = "KMGTP";
+
+ls_status ls__parse_bytes(const char *text, int64_t *bytes)
+{
+    char *end = NULL;
+    double value = strtod(text, &end);
+    const char *suffix = *end ? strchr(suffixes, *end) : NULL;
+
+    if (suffix) {
+        value = ldexp(value, 10 * (int)(suffix - suffixes + 1));
+        end++;
+    }
+    LS_FAIL_IF(end == text || *end || !(value >= 0) || value >= 0x1p63, LS_BAD_USAGE,
+               "'%s' is not a number of bytes: write for example 4096, 64K, 1.5M or 2G", text);
+    *bytes = (int64_t)value;
+    return LS_OK;
+}
+
+const char *ls__format_bytes(char *text, size_t size, int64_t bytes)
+{
+    static const char *const names[] = {"KiB", "MiB", "GiB", "TiB", "PiB", "EiB"};
+    double value = (double)bytes / 1024;
+    int unit = 0;
+
+    if (bytes < 1024) {
+        snprintf(text, size, "%lld bytes", (long long)bytes);
+        return text;
+    }
+    for (; value >= 1024 && unit < 5; unit++)
+        value /= 1024;
+    snprintf(text, size, "%.2f %s", value, names[unit]);
+    return text;
+}
+
+const char *ls__format_seconds(char *text, size_t size, double seconds)
+{
+    long long whole = seconds > 0 ? (long long)(seconds + 0.5) : 0;
+    long long hours = whole / 3600;
+
+    if (hours)
+        snprintf(text, size, "%lld:%02lld:%02lld", hours, whole / 60 % 60, whole % 60);
+    else
+        snprintf(text, size, "%lld:%02lld", whole / 60, whole % 60);
+    return text;
+}
