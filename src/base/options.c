@@ -382,9 +382,9 @@ static ls_status match_flag(const ls__option_table *table, const char *word,
     char typed[NAME_MAX_LENGTH + 1];
 
     *value = is_long && name[length] == '=' ? name + length + 1 : NULL;
-    *option = is_long             ? find_option(table, name, length)
+    *option = is_long           ? find_option(table, name, length)
               : name[1] == '\0' ? find_letter(table, name[0])
-                                  : NULL;
+                                : NULL;
     if (*option)
         return LS_OK;
     snprintf(typed, sizeof typed, "%.*s", is_long ? (int)length : (int)strlen(name), name);

@@ -38,12 +38,12 @@ typedef enum ls__option_scope {
 } ls__option_scope;
 
 typedef struct ls__option {
-    const char *name; /* without dashes */
+    const char *name;   /* without dashes */
     const char *preset; /* the default, as written on a command line; "" is an unset text or list */
-    const char *unit; /* what the value counts, or the choices; shown by --help */
-    const char *help; /* one sentence, lower case, no full stop */
-    size_t offset;    /* of the member in the settings */
-    double min, max;  /* of numbers, both allowed */
+    const char *unit;   /* what the value counts, or the choices; shown by --help */
+    const char *help;   /* one sentence, lower case, no full stop */
+    size_t offset;      /* of the member in the settings */
+    double min, max;    /* of numbers, both allowed */
     ls__option_type type;
     ls__option_scope scope;
     char letter; /* the short form -x, or 0 */
