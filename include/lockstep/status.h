@@ -14,6 +14,7 @@
     X(LS_BAD_INPUT, 2, "an input is unusable")                \
     X(LS_NO_MEMORY, 2, "more memory is needed than there is") \
     X(LS_NO_SPACE, 2, "the disk is full")                     \
+    X(LS_DIVERGED, 3, "the loss or the gradient is no longer a finite number")                     \
     X(LS_IO, 3, "reading or writing failed")                  \
     X(LS_COMM, 3, "communication between ranks failed")       \
     X(LS_TIMEOUT, 3, "another rank did not arrive in time")

@@ -6,6 +6,8 @@
 #include "base/file.h"
 #include "h5/h5.h"
 
+enum { GROUP_NAME = 64 };
+
 static const char format_name[] = "lockstep-checkpoint";
 
 static ls__h5_shape shape_of(const ls__tensor *tensor)
@@ -22,6 +24,7 @@ static ls_status write_info(ls__h5 *file, const ls__checkpoint_info *info)
     LS_TRY(ls__h5_set_text(file, "/", "format", format_name));
     LS_TRY(ls__h5_set_int(file, "/", "format_version", LS__CHECKPOINT_VERSION));
     LS_TRY(ls__h5_set_int(file, "/", "step", info->step));
+    LS_TRY(ls__h5_set_real(file, "/", "loss", info->loss));
     LS_TRY(ls__h5_set_int(file, "/", "seed", (int64_t)info->seed));
     LS_TRY(ls__h5_set_text(file, "/", "model", info->model));
     LS_TRY(ls__h5_set_text(file, "/", "configuration", info->configuration));
@@ -48,13 +51,13 @@ static ls_status write_flat(ls__h5 *file, const char *group, const ls__tensors *
 
 static void state_group(char *group, const char *state)
 {
-    snprintf(group, LS__H5_NAME_SIZE, "optimizer/%s", state);
+    snprintf(group, GROUP_NAME, "optimizer/%s", state);
 }
 
 static ls_status write_all(ls__h5 *file, const ls__checkpoint_info *info,
                            const ls__checkpoint_arrays *arrays)
 {
-    char group[LS__H5_NAME_SIZE];
+    char group[GROUP_NAME];
 
     LS_TRY(write_info(file, info));
     LS_TRY(write_flat(file, "parameters", arrays->tensors, arrays->parameters));
@@ -111,6 +114,7 @@ static ls_status read_info(ls__h5 *file, const char *path, ls__checkpoint_info *
     LS_TRY(ls__h5_get_int(file, "/", "step", &info->step));
     LS_FAIL_IF(info->step < 0, LS_BAD_INPUT, "%s is of step %lld, which cannot be", path,
                (long long)info->step);
+    LS_TRY(ls__h5_get_real(file, "/", "loss", &info->loss));
     LS_TRY(ls__h5_get_int(file, "/", "seed", &seed));
     info->seed = (uint64_t)seed;
     LS_TRY(ls__h5_get_text(file, "/", "model", info->model, sizeof info->model));
@@ -141,7 +145,7 @@ static ls_status read_flat(ls__h5 *file, const char *group, const ls__tensors *t
 static ls_status read_all(ls__h5 *file, const char *path, ls__checkpoint_info *info,
                           const ls__checkpoint_arrays *arrays)
 {
-    char group[LS__H5_NAME_SIZE];
+    char group[GROUP_NAME];
 
     LS_TRY(read_info(file, path, info));
     LS_TRY(read_flat(file, "parameters", arrays->tensors, arrays->parameters));

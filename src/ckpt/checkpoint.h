@@ -1,7 +1,7 @@
 /* Checkpoints: one sealed HDF5 file each, independent of the number of ranks.
  *
  *     attributes of the root
- *       format "lockstep-checkpoint", format_version 1, step, seed, configuration (INI text),
+ *       format "lockstep-checkpoint", format_version 1, step, loss, seed, configuration (INI text),
  *       model ("gpt", "mlp"), blas_core, digest (of all parameters), vocabulary (the byte of each
  *       token; text models whose dataset has one)
  *     /parameters/<tensor>             float32, matrices as (out, in)
@@ -11,6 +11,7 @@
 #ifndef LS_CKPT_CHECKPOINT_H
 #define LS_CKPT_CHECKPOINT_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "base/digest.h"
@@ -28,6 +29,7 @@ enum {
 /* What stands in a checkpoint beside its arrays. */
 typedef struct ls__checkpoint_info {
     int64_t step; /* steps done */
+    double loss;  /* of the last of them, nats */
     uint64_t seed;
     ls__digest digest; /* of all parameters, in the order of the table of tensors */
     int64_t vocabulary_bytes;
@@ -71,6 +73,9 @@ ls_status ls__checkpoint_path(char *path, const char *folder, int64_t step);
 /* Names the checkpoint of `step`, which is in place, as the latest, then removes the oldest until
  * `keep` are left. */
 ls_status ls__checkpoint_settle(const char *folder, int64_t step, int64_t keep);
+
+/* Whether the folder holds a checkpoint, whole or not. */
+bool ls__checkpoint_any(const char *folder);
 
 /* The newest checkpoint in the folder that passes its seal, as a path of LS__PATH_SIZE characters;
  * a damaged one is passed over with a warning. LS_BAD_INPUT where there is none. */

@@ -110,6 +110,16 @@ ls_status ls__checkpoint_settle(const char *folder, int64_t step, int64_t keep)
     return remove_oldest(folder, keep);
 }
 
+bool ls__checkpoint_any(const char *folder)
+{
+    int64_t *steps = NULL;
+    int64_t count = 0;
+    ls_status status = list_steps(folder, &steps, &count);
+
+    free(steps);
+    return status == LS_OK && count > 0;
+}
+
 ls_status ls__checkpoint_latest(const char *folder, char *path)
 {
     int64_t *steps = NULL;
