@@ -189,7 +189,7 @@ static double att_factor(const head_index *i, int64_t row, int64_t column)
 static void attention_forward_row(double *out, double *att, const double *qkv, const head_index *i,
                                   int64_t row)
 {
-    double largest = -INFINITY;
+    double largest = -HUGE_VAL;
     double sum = 0;
 
     for (int64_t c = 0; c <= row; c++) {
@@ -301,7 +301,7 @@ void ls__ref_cross_entropy_forward(double *loss, double *logits, const int32_t *
 {
     for (int64_t r = 0; r < rows; r++) {
         double *row = logits + r * classes;
-        double largest = -INFINITY;
+        double largest = -HUGE_VAL;
         double sum = 0;
 
         for (int64_t c = 0; c < classes; c++)
