@@ -446,6 +446,13 @@ static ls_status parse_flag(const ls__option_table *table, void *settings, int a
 ls_status ls__options_parse(const ls__option_table *table, void *settings, int argc, char **argv,
                             ls__parsed *parsed)
 {
+    ls__options_preset(table, settings);
+    return ls__options_parse_over(table, settings, argc, argv, parsed);
+}
+
+ls_status ls__options_parse_over(const ls__option_table *table, void *settings, int argc,
+                                 char **argv, ls__parsed *parsed)
+{
     int operands = 0;
     bool only_operands = false;
 
@@ -453,7 +460,6 @@ ls_status ls__options_parse(const ls__option_table *table, void *settings, int a
     for (int i = 1; i < argc; i++)
         if (asks_for_help(argv[i]))
             parsed->help = true;
-    ls__options_preset(table, settings);
     if (parsed->help)
         return LS_OK;
     LS_TRY(read_config(table, settings, argc, argv));

@@ -74,6 +74,10 @@ void ls__options_preset(const ls__option_table *table, void *settings);
 ls_status ls__options_parse(const ls__option_table *table, void *settings, int argc, char **argv,
                             ls__parsed *parsed);
 
+/* The same over what `settings` holds, instead of the presets. */
+ls_status ls__options_parse_over(const ls__option_table *table, void *settings, int argc,
+                                 char **argv, ls__parsed *parsed);
+
 /* Sets one member from text: the one way in which values arrive. */
 ls_status ls__options_set(const ls__option_table *table, void *settings, const char *name,
                           const char *text);

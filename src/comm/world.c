@@ -135,6 +135,11 @@ double ls__world_timeout(const ls__world *world)
     return world->timeout;
 }
 
+void ls__world_set_timeout(ls__world *world, double seconds)
+{
+    world->timeout = seconds;
+}
+
 ls_transport *ls__world_transport(ls__world *world)
 {
     return world->data;

@@ -26,6 +26,7 @@ int ls__world_host_rank(const ls__world *world);  /* this rank's index among tho
 int ls__world_host_ranks(const ls__world *world); /* ranks on this host */
 const char *ls__world_host(const ls__world *world, int rank); /* the name of a rank's host */
 double ls__world_timeout(const ls__world *world);             /* seconds */
+void ls__world_set_timeout(ls__world *world, double seconds);
 
 /* The transport between all ranks; the world's own, closed with it. */
 ls_transport *ls__world_transport(ls__world *world);

@@ -37,7 +37,11 @@ static void push(sampler *s, int32_t token)
 static ls_status push_prompt(sampler *s)
 {
     const char *prompt = s->settings->prompt;
+    int32_t newline = token_of(&s->loaded->info, '\n');
 
+    /* A model needs one token to go on from: without a prompt, the start of a line. */
+    if (!*prompt)
+        push(s, newline >= 0 ? newline : 0);
     for (const char *at = prompt; *at; at++) {
         int32_t token = token_of(&s->loaded->info, (uint8_t)*at);
         LS_FAIL_IF(token < 0, LS_BAD_USAGE,
@@ -131,8 +135,6 @@ static ls_status check(const ls__loaded *loaded, const ls__sample_settings *sett
     LS_FAIL_IF(loaded->info.vocabulary_bytes != loaded->model->classes, LS_BAD_INPUT,
                "%.600s was trained on tokens without a vocabulary: they cannot be printed as text",
                loaded->settings.run);
-    LS_FAIL_IF(!*settings->prompt, LS_BAD_USAGE,
-               "--prompt is empty: give at least one character to go on from");
     return LS_OK;
 }
 
