@@ -7,14 +7,14 @@
 #include "base/file.h"
 #include "base/rng.h"
 
-/* What one call works with: a window of the newest tokens, and a row of probabilities. */
+/* What one call works with. */
 typedef struct sampler {
     ls__loaded *loaded;
     const ls__sample_settings *settings;
-    int32_t *window; /* (context) */
-    int64_t length;  /* tokens in the window */
-    double *weight;  /* (vocabulary) */
-    double *sorted;  /* (vocabulary) */
+    int32_t *token; /* (count) the text so far; room for all of it */
+    int64_t count;
+    double *weight; /* (vocabulary) */
+    double *sorted; /* (vocabulary) */
 } sampler;
 
 static int32_t token_of(const ls__checkpoint_info *info, uint8_t byte)
@@ -27,11 +27,7 @@ static int32_t token_of(const ls__checkpoint_info *info, uint8_t byte)
 
 static void push(sampler *s, int32_t token)
 {
-    if (s->length == s->loaded->model->context) {
-        memmove(s->window, s->window + 1, (size_t)(s->length - 1) * sizeof *s->window);
-        s->length--;
-    }
-    s->window[s->length++] = token;
+    s->token[s->count++] = token;
 }
 
 static ls_status push_prompt(sampler *s)
@@ -114,9 +110,11 @@ static ls_status generate(sampler *s, FILE *out)
     LS_TRY(push_prompt(s));
     fputs(s->settings->prompt, out);
     for (int64_t position = 0; position < s->settings->length; position++) {
-        ls__batch batch = {.samples = 1, .length = s->length, .tokens = s->window};
+        /* The model sees the newest tokens, as many as its context holds. */
+        int64_t seen = s->count < model->context ? s->count : model->context;
+        ls__batch batch = {.samples = 1, .length = seen, .tokens = s->token + s->count - seen};
         const float *logits = ls__model_logits(model, s->loaded->parameters, &batch);
-        const float *last = logits + (s->length - 1) * model->classes;
+        const float *last = logits + (seen - 1) * model->classes;
         int32_t token = choose(s, last, model->classes, position);
         fputc(s->loaded->info.vocabulary[token], out);
         fflush(out);
@@ -128,7 +126,7 @@ static ls_status generate(sampler *s, FILE *out)
     return LS_OK;
 }
 
-static ls_status check(const ls__loaded *loaded, const ls__sample_settings *settings)
+static ls_status check(const ls__loaded *loaded)
 {
     LS_FAIL_IF(loaded->settings.model != LS__MODEL_GPT, LS_BAD_INPUT,
                "%.600s is a run of an MLP: only a GPT makes text", loaded->settings.run);
@@ -144,15 +142,15 @@ ls_status ls__sample(ls__loaded *loaded, const ls__sample_settings *settings, FI
     ls_status status = LS_OK;
     size_t classes = (size_t)loaded->model->classes;
 
-    LS_TRY(check(loaded, settings));
-    s.window = calloc((size_t)loaded->model->context, sizeof *s.window);
+    LS_TRY(check(loaded));
+    s.token = calloc(strlen(settings->prompt) + 1 + (size_t)settings->length, sizeof *s.token);
     s.weight = calloc(classes, sizeof *s.weight);
     s.sorted = calloc(classes, sizeof *s.sorted);
-    if (s.window && s.weight && s.sorted)
+    if (s.token && s.weight && s.sorted)
         status = generate(&s, out);
     else
         status = LS_FAIL(LS_NO_MEMORY, "no memory to sample with");
-    free(s.window);
+    free(s.token);
     free(s.weight);
     free(s.sorted);
     return status;
