@@ -6,7 +6,7 @@
 #include "h5/array.h"
 #include "h5/internal.h"
 
-enum { CHUNK_BYTES = 1 << 20 };
+enum { CHUNK_BYTES = 1 << 20, PACKED_MOST = 4096 };
 
 typedef struct type_row {
     const char *name;
@@ -227,6 +227,25 @@ static ls_status find_shape(ls__h5 *file, const char *name, hid_t dataset, ls__h
     return LS_OK;
 }
 
+/* No compression that HDF5 comes with packs better than 1 : 1032. A file that claims far more than
+ * it can hold has a damaged header, and would have us fill memory with nothing. */
+static ls_status check_claim(ls__h5 *file, const char *name, ls__h5_type type,
+                             const ls__h5_shape *shape)
+{
+    hsize_t file_bytes = 0;
+    int64_t bytes = types[type].size;
+    int64_t most = 0;
+    bool fits = H5Fget_filesize(file->id, &file_bytes) >= 0;
+
+    for (int i = 0; fits && i < shape->rank; i++)
+        fits = !__builtin_mul_overflow(bytes, shape->extent[i], &bytes);
+    fits = fits && (__builtin_mul_overflow(file_bytes, PACKED_MOST, &most) || bytes <= most);
+    LS_FAIL_IF(!fits, LS_BAD_INPUT,
+               "%s is damaged: %s claims more elements than a file of %lld bytes can hold",
+               file->path, name, (long long)file_bytes);
+    return LS_OK;
+}
+
 static ls_status open_array(ls__h5 *file, const char *name, int64_t *dataset)
 {
     LS_FAIL_IF(!ls__h5_has(file, name), LS_BAD_INPUT, "%s holds no array %s", file->path, name);
@@ -238,7 +257,8 @@ static ls_status describe(ls__h5 *file, const char *name, hid_t dataset, ls__h5_
                           ls__h5_shape *shape)
 {
     LS_TRY(find_type(file, name, dataset, type));
-    return find_shape(file, name, dataset, shape);
+    LS_TRY(find_shape(file, name, dataset, shape));
+    return check_claim(file, name, *type, shape);
 }
 
 ls_status ls__h5_describe(ls__h5 *file, const char *name, ls__h5_type *type, ls__h5_shape *shape)

@@ -25,8 +25,13 @@ void ls__h5_quiet(void)
 
 void ls__h5_drop(int64_t id)
 {
+    /* Each call empties the error stack, and cleaning up must not lose the reason for it. */
+    hid_t kept = H5Eget_num(H5E_DEFAULT) > 0 ? H5Eget_current_stack() : -1;
+
     if (id >= 0)
         H5Idec_ref(id);
+    if (kept >= 0)
+        H5Eset_current_stack(kept); /* which also closes it */
 }
 
 /* Called from the innermost record outward; the first one that says anything counts. Failed system

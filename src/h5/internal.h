@@ -26,7 +26,7 @@ void ls__h5_quiet(void);
  * this: its remaining bytes are led into /dev/null (see error.c). */
 ls_status ls__h5_fail(ls__h5 *file, const char *verb, const char *name);
 
-/* Closes an identifier of any class; negative ones are fine. */
+/* Closes an identifier of any class; negative ones are fine. Keeps HDF5's recorded errors. */
 void ls__h5_drop(int64_t id);
 
 /* In a child process: opens the file and reads every attribute and array that we would read, to

@@ -45,6 +45,7 @@ void ls__figure(const char *format, ...)
 }
 
 static char folder[64];
+static pid_t owner;
 
 static int remove_entry(const char *path, const struct stat *info, int kind, struct FTW *at)
 {
@@ -56,7 +57,9 @@ static int remove_entry(const char *path, const struct stat *info, int kind, str
 
 static void remove_folder(void)
 {
-    nftw(folder, remove_entry, 16, FTW_DEPTH | FTW_PHYS);
+    /* A child that a test forked may end through exit() as well. */
+    if (getpid() == owner)
+        nftw(folder, remove_entry, 16, FTW_DEPTH | FTW_PHYS);
 }
 
 const char *ls__test_folder(void)
@@ -65,6 +68,7 @@ const char *ls__test_folder(void)
         snprintf(folder, sizeof folder, "/tmp/lockstep-test-XXXXXX");
         if (!mkdtemp(folder))
             fail_msg("cannot make a folder under /tmp");
+        owner = getpid();
         atexit(remove_folder);
     }
     return folder;
