@@ -1,9 +1,11 @@
-/* MPI point to point. MPI counts in int, so a message above `longest` bytes travels in pieces:
+/* MPI point to point. MPI counts in int, so a message travels in pieces:
  *
  *     | longest | longest | rest |      all posted at once, in order, with the same tag
  *
  * MPI matches messages between two ranks in the order of posting, which is what keeps the pieces of
- * one message, and messages that follow each other, apart. */
+ * one message, and messages that follow each other, apart. Every piece but the last has `longest`
+ * bytes, the last has fewer (perhaps none): so a short piece always ends a message, and a sender and
+ * a receiver who differ about a length find out, wherever the boundary falls. */
 #include "lockstep/transport_mpi.h"
 
 #include <assert.h>
@@ -42,7 +44,7 @@ static mpi_transport *transport_of(mpi_operation *operation)
 
 static int64_t piece_count(const mpi_transport *transport, int64_t bytes)
 {
-    return (bytes + transport->longest - 1) / transport->longest;
+    return bytes / transport->longest + 1;
 }
 
 /* Where MPI's int counts are met: a piece is at most INT_MAX bytes. */
