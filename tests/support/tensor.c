@@ -61,7 +61,7 @@ double *ls__random_doubles(int64_t count, double scale)
     for (int64_t i = 0; i < count; i++) {
         double normal = ls__normal(tensor_seed, LS__STREAM_INIT, drawn++);
 
-        x[i] = (float)(scale * (normal + copysign(0.01, normal)));
+        x[i] = (double)(float)(scale * (normal + copysign(0.01, normal)));
     }
     return x;
 }
