@@ -11,11 +11,21 @@
 #include <stdint.h>
 #include <string.h>
 
-/* Bounds x; a NaN stays one. */
-static inline float ls__clamp(float x, float low, float high)
+typedef struct ls__bounds {
+    float low, high;
+} ls__bounds;
+
+/* Beyond these the results are what they are at these. The numbers stand in elementary.c because
+ * gcc works out what follows a bound that it can see, and then selects among three results where
+ * two instructions would do. */
+extern const ls__bounds ls__exp_bounds;
+extern const ls__bounds ls__tanh_bounds; /* of twice the argument */
+
+/* A NaN stays one. */
+static inline float ls__clamp(float x, ls__bounds bounds)
 {
-    x = x < low ? low : x;
-    return x > high ? high : x;
+    x = x < bounds.low ? bounds.low : x;
+    return x > bounds.high ? bounds.high : x;
 }
 
 /* n of the formula above for |y| < 2^20, as an integer and (*rounded) as a float. */
@@ -46,10 +56,10 @@ static inline float ls__exp_fraction(float y, float n)
     return r + r * r * p;
 }
 
-/* 2^n for n in -126 .. 127. */
+/* 2^n for n in -126 .. 127; any number for others, which a NaN gives rise to. */
 static inline float ls__power_of_two(int32_t n)
 {
-    int32_t bits = (n + 127) * (1 << 23);
+    uint32_t bits = (uint32_t)(n + 127) << 23;
     float power;
 
     memcpy(&power, &bits, sizeof power);
@@ -61,7 +71,7 @@ static inline float ls__power_of_two(int32_t n)
 static inline float ls__exp(float x)
 {
     float rounded;
-    float y = ls__clamp(x, -105, 89);
+    float y = ls__clamp(x, ls__exp_bounds);
     int32_t n = ls__exp_power(y, &rounded);
     int32_t half = n >> 1; /* 2^n may be out of range where the result is not */
 
@@ -73,7 +83,7 @@ static inline float ls__exp(float x)
 static inline float ls__tanh(float x)
 {
     float rounded;
-    float y = ls__clamp(2 * x, -20, 20);
+    float y = ls__clamp(2 * x, ls__tanh_bounds);
     float power = ls__power_of_two(ls__exp_power(y, &rounded));
     float less_one = power * ls__exp_fraction(y, rounded) + (power - 1);
 
