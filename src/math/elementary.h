@@ -42,18 +42,17 @@ static inline int32_t ls__exp_power(float y, float *rounded)
     return bits - shift_bits;
 }
 
-/* q of the formula above. ln 2 is cut in two so that n times its upper part is exact. */
+/* q of the formula above, in pairs of terms, which do not wait for each other. ln 2 is cut in two
+ * so that n times its upper part is exact. */
 static inline float ls__exp_fraction(float y, float n)
 {
     float r = (y - n * 0x1.62e4p-1f) - n * 0x1.7f7d1cp-20f;
-    float p = 1.0f / 5040;
+    float square = r * r;
+    float second = 1.0f / 2 + r * (1.0f / 6);
+    float fourth = 1.0f / 24 + r * (1.0f / 120);
+    float sixth = 1.0f / 720 + r * (1.0f / 5040);
 
-    p = p * r + 1.0f / 720;
-    p = p * r + 1.0f / 120;
-    p = p * r + 1.0f / 24;
-    p = p * r + 1.0f / 6;
-    p = p * r + 1.0f / 2;
-    return r + r * r * p;
+    return r + square * (second + square * (fourth + square * sixth));
 }
 
 /* 2^n for n in -126 .. 127; any number for others, which a NaN gives rise to. */
