@@ -21,7 +21,7 @@ void ls__gelu_backward(float *d_in, const float *d_out, const float *in, int64_t
 {
     LS__ELEMENTWISE
     for (int64_t i = 0; i < count; i++) {
-        float x = ls__clamp(in[i], -10, 10); /* beyond, t is 1 and u' must not be infinite */
+        float x = ls__clamp(in[i], ls__tanh_bounds); /* beyond, t is 1, and u' would overflow */
         float square = k * x * x;
         float t = ls__tanh(c * x * (1 + square));
         float slope = c * (1 + 3 * square);

@@ -11,11 +11,21 @@
 #include <stdint.h>
 #include <string.h>
 
-/* Bounds x; a NaN stays one. */
-static inline float ls__clamp(float x, float low, float high)
+typedef struct ls__bounds {
+    float low, high;
+} ls__bounds;
+
+/* Beyond these the results are what they are at these. The numbers stand in elementary.c because
+ * gcc works out what follows a bound that it can see, and then selects among three results where
+ * two instructions would do. */
+extern const ls__bounds ls__exp_bounds;
+extern const ls__bounds ls__tanh_bounds; /* of twice the argument */
+
+/* A NaN stays one. */
+static inline float ls__clamp(float x, ls__bounds bounds)
 {
-    x = x < low ? low : x;
-    return x > high ? high : x;
+    x = x < bounds.low ? bounds.low : x;
+    return x > bounds.high ? bounds.high : x;
 }
 
 /* n of the formula above for |y| < 2^20, as an integer and (*rounded) as a float. */
@@ -32,24 +42,23 @@ static inline int32_t ls__exp_power(float y, float *rounded)
     return bits - shift_bits;
 }
 
-/* q of the formula above. ln 2 is cut in two so that n times its upper part is exact. */
+/* q of the formula above, in pairs of terms, which do not wait for each other. ln 2 is cut in two
+ * so that n times its upper part is exact. */
 static inline float ls__exp_fraction(float y, float n)
 {
     float r = (y - n * 0x1.62e4p-1f) - n * 0x1.7f7d1cp-20f;
-    float p = 1.0f / 5040;
+    float square = r * r;
+    float second = 1.0f / 2 + r * (1.0f / 6);
+    float fourth = 1.0f / 24 + r * (1.0f / 120);
+    float sixth = 1.0f / 720 + r * (1.0f / 5040);
 
-    p = p * r + 1.0f / 720;
-    p = p * r + 1.0f / 120;
-    p = p * r + 1.0f / 24;
-    p = p * r + 1.0f / 6;
-    p = p * r + 1.0f / 2;
-    return r + r * r * p;
+    return r + square * (second + square * (fourth + square * sixth));
 }
 
-/* 2^n for n in -126 .. 127. */
+/* 2^n for n in -126 .. 127; any number for others, which a NaN gives rise to. */
 static inline float ls__power_of_two(int32_t n)
 {
-    int32_t bits = (n + 127) * (1 << 23);
+    uint32_t bits = (uint32_t)(n + 127) << 23;
     float power;
 
     memcpy(&power, &bits, sizeof power);
@@ -61,7 +70,7 @@ static inline float ls__power_of_two(int32_t n)
 static inline float ls__exp(float x)
 {
     float rounded;
-    float y = ls__clamp(x, -105, 89);
+    float y = ls__clamp(x, ls__exp_bounds);
     int32_t n = ls__exp_power(y, &rounded);
     int32_t half = n >> 1; /* 2^n may be out of range where the result is not */
 
@@ -73,7 +82,7 @@ static inline float ls__exp(float x)
 static inline float ls__tanh(float x)
 {
     float rounded;
-    float y = ls__clamp(2 * x, -20, 20);
+    float y = ls__clamp(2 * x, ls__tanh_bounds);
     float power = ls__power_of_two(ls__exp_power(y, &rounded));
     float less_one = power * ls__exp_fraction(y, rounded) + (power - 1);
 

@@ -17,22 +17,33 @@ enum { LS__LANES = 16 };
 #define LS__ELEMENTWISE _Pragma("GCC ivdep")
 #endif
 
+/* Half of the lanes, as the vectors of gcc and clang: each element's arithmetic is that of a float,
+ * and where the machine's registers are narrower the compiler takes several. */
+typedef float ls__eight __attribute__((vector_size(8 * sizeof(float)), aligned(4), may_alias));
+
+typedef struct ls__lanes {
+    ls__eight low, high;
+} ls__lanes;
+
+static inline const ls__eight *ls__eight_at(const float *x)
+{
+    return (const ls__eight *)(const void *)x;
+}
+
+static inline float ls__fold(const ls__lanes *lanes)
+{
+    float half[8];
+    ls__eight sum = lanes->low + lanes->high;
+
+    memcpy(half, &sum, sizeof half);
+    return ((half[0] + half[4]) + (half[2] + half[6])) +
+           ((half[1] + half[5]) + (half[3] + half[7]));
+}
+
 /* The largest multiple of LS__LANES not above count: where the whole blocks end. */
 static inline int64_t ls__whole_lanes(int64_t count)
 {
     return count / LS__LANES * LS__LANES;
-}
-
-static inline float ls__fold(const float *lane)
-{
-    float half[LS__LANES / 2];
-    float quarter[LS__LANES / 4];
-
-    for (int j = 0; j < LS__LANES / 2; j++)
-        half[j] = lane[j] + lane[j + LS__LANES / 2];
-    for (int j = 0; j < LS__LANES / 4; j++)
-        quarter[j] = half[j] + half[j + LS__LANES / 4];
-    return (quarter[0] + quarter[2]) + (quarter[1] + quarter[3]);
 }
 
 /* Copies the elements after the whole blocks and fills the block up with `filler`. */
@@ -45,61 +56,76 @@ static inline void ls__last_block(float *block, const float *x, int64_t count, f
     memcpy(block, x + whole, (size_t)(count - whole) * sizeof *x);
 }
 
+static inline void ls__add_block(ls__lanes *lanes, const float *x)
+{
+    lanes->low += *ls__eight_at(x);
+    lanes->high += *ls__eight_at(x + 8);
+}
+
 static inline float ls__sum(const float *x, int64_t count)
 {
-    float lane[LS__LANES] = {0};
+    ls__lanes lanes = {{0}, {0}};
     int64_t whole = ls__whole_lanes(count);
 
     for (int64_t i = 0; i < whole; i += LS__LANES)
-        for (int j = 0; j < LS__LANES; j++)
-            lane[j] += x[i + j];
+        ls__add_block(&lanes, x + i);
     if (whole < count) {
         float last[LS__LANES];
 
         ls__last_block(last, x, count, 0);
-        for (int j = 0; j < LS__LANES; j++)
-            lane[j] += last[j];
+        ls__add_block(&lanes, last);
     }
-    return ls__fold(lane);
+    return ls__fold(&lanes);
+}
+
+static inline void ls__add_squares(ls__lanes *lanes, const float *x, float center)
+{
+    ls__eight low = *ls__eight_at(x) - center;
+    ls__eight high = *ls__eight_at(x + 8) - center;
+
+    lanes->low += low * low;
+    lanes->high += high * high;
 }
 
 /* Sum of (x - center)^2. */
 static inline float ls__sum_squares(const float *x, float center, int64_t count)
 {
-    float lane[LS__LANES] = {0};
+    ls__lanes lanes = {{0}, {0}};
     int64_t whole = ls__whole_lanes(count);
 
     for (int64_t i = 0; i < whole; i += LS__LANES)
-        for (int j = 0; j < LS__LANES; j++)
-            lane[j] += (x[i + j] - center) * (x[i + j] - center);
+        ls__add_squares(&lanes, x + i, center);
     if (whole < count) {
         float last[LS__LANES];
 
         ls__last_block(last, x, count, center);
-        for (int j = 0; j < LS__LANES; j++)
-            lane[j] += (last[j] - center) * (last[j] - center);
+        ls__add_squares(&lanes, last, center);
     }
-    return ls__fold(lane);
+    return ls__fold(&lanes);
+}
+
+static inline void ls__add_products(ls__lanes *lanes, const float *a, const float *b)
+{
+    lanes->low += *ls__eight_at(a) * *ls__eight_at(b);
+    lanes->high += *ls__eight_at(a + 8) * *ls__eight_at(b + 8);
 }
 
 static inline float ls__dot(const float *a, const float *b, int64_t count)
 {
-    float lane[LS__LANES] = {0};
+    ls__lanes lanes = {{0}, {0}};
     int64_t whole = ls__whole_lanes(count);
 
     for (int64_t i = 0; i < whole; i += LS__LANES)
-        for (int j = 0; j < LS__LANES; j++)
-            lane[j] += a[i + j] * b[i + j];
+        ls__add_products(&lanes, a + i, b + i);
     if (whole < count) {
         float last_a[LS__LANES];
         float last_b[LS__LANES];
 
         ls__last_block(last_a, a, count, 0);
         ls__last_block(last_b, b, count, 0);
-        for (int j = 0; j < LS__LANES; j++)
-            lane[j] += last_a[j] * last_b[j];
+        ls__add_products(&lanes, last_a, last_b);
     }
-    return ls__fold(lane);
+    return ls__fold(&lanes);
 }
 
 /* Swaps a float's bits and an integer that is ordered as the float is; its own inverse. */

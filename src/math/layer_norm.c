@@ -28,26 +28,26 @@ void ls__layer_norm_forward(float *out, float *mean, float *rstd, const float *i
 /* With g = d_out gain, the gradient of the normalised row, and x the normalised row:
  *     d_in = rstd (g - mean(g) - x mean(g x)). */
 typedef struct row_sums {
-    float g[LS__LANES];
-    float gx[LS__LANES];
+    ls__lanes g;
+    ls__lanes gx; /* still without the factor rstd of x */
 } row_sums;
 
-/* Adds LS__LANES elements; gx still without the factor rstd of x. */
 static inline void add_block(row_sums *sums, const float *d_out, const float *in, const float *gain,
                              float mean)
 {
-    for (int j = 0; j < LS__LANES; j++) {
-        float g = d_out[j] * gain[j];
+    ls__eight low = *ls__eight_at(d_out) * *ls__eight_at(gain);
+    ls__eight high = *ls__eight_at(d_out + 8) * *ls__eight_at(gain + 8);
 
-        sums->g[j] += g;
-        sums->gx[j] += g * (in[j] - mean);
-    }
+    sums->g.low += low;
+    sums->g.high += high;
+    sums->gx.low += low * (*ls__eight_at(in) - mean);
+    sums->gx.high += high * (*ls__eight_at(in + 8) - mean);
 }
 
 static void sum_row(float *sum_g, float *sum_gx, const float *d_out, const float *in,
                     const float *gain, float mean, int64_t width)
 {
-    row_sums sums = {{0}, {0}};
+    row_sums sums = {{{0}, {0}}, {{0}, {0}}};
     int64_t whole = ls__whole_lanes(width);
 
     for (int64_t i = 0; i < whole; i += LS__LANES)
@@ -62,8 +62,8 @@ static void sum_row(float *sum_g, float *sum_gx, const float *d_out, const float
         ls__last_block(last_gain, gain, width, 0);
         add_block(&sums, last_d_out, last_in, last_gain, mean);
     }
-    *sum_g = ls__fold(sums.g);
-    *sum_gx = ls__fold(sums.gx);
+    *sum_g = ls__fold(&sums.g);
+    *sum_gx = ls__fold(&sums.gx);
 }
 
 static void backward_row(float *restrict d_in, float *restrict d_gain, float *restrict d_shift,
