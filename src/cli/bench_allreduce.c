@@ -1,5 +1,4 @@
-#include "cli/bench_allreduce.h"
-
+/* lockstep bench allreduce: times the all-reduce algorithms, checking every result. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -8,6 +7,8 @@
 #include "base/clock.h"
 #include "base/options.h"
 #include "base/units.h"
+#include "cli/commands.h"
+#include "cli/start.h"
 #include "lockstep/collective.h"
 
 /* Element i of rank r is (7 i + 13 r) mod PERIOD: a whole number so small that float sums of it are
@@ -20,6 +21,8 @@ typedef struct bench_settings {
     int64_t factor;
     int64_t repeats;
     int64_t warmup;
+    int64_t ranks;
+    double stall_timeout;
     char algorithm[LS__TEXT_MAX];
     char json[LS__TEXT_MAX];
 } bench_settings;
@@ -39,6 +42,10 @@ static const ls__option options[] = {
      LS__OPTION_INT, LS__SCOPE_RUN, 0},
     {"json", "", "FILE", "write the rows there too", offsetof(bench_settings, json), 0, 0,
      LS__OPTION_TEXT, LS__SCOPE_RUN, 0},
+    {"ranks", "0", "N", "start N ranks with mpirun; 0: as many as mpirun started",
+     offsetof(bench_settings, ranks), 0, 65536, LS__OPTION_INT, LS__SCOPE_RUN, 0},
+    {"stall-timeout", "120", "seconds", "how long a rank waits for another",
+     offsetof(bench_settings, stall_timeout), 1, 1e6, LS__OPTION_REAL, LS__SCOPE_RUN, 0},
 };
 
 static const ls__option_table table = {
@@ -103,13 +110,10 @@ static ls_status choose_algorithms(bench_state *bench)
     return LS_OK;
 }
 
-static ls_status parse(bench_state *bench, int argc, char **argv, bool *help)
+static ls_status check_settings(bench_state *bench)
 {
-    bench_settings *set = &bench->settings;
-    ls__parsed parsed;
+    const bench_settings *set = &bench->settings;
 
-    LS_TRY(ls__options_parse(&table, set, argc, argv, &parsed));
-    *help = parsed.help;
     LS_FAIL_IF(set->min_bytes > set->max_bytes, LS_BAD_USAGE,
                "--min-bytes %lld is above --max-bytes %lld", (long long)set->min_bytes,
                (long long)set->max_bytes);
@@ -459,15 +463,18 @@ static ls_status run(bench_state *bench)
     return status;
 }
 
-ls_status ls__cli_bench_allreduce(ls__world *world, int argc, char **argv)
+ls_status ls__cli_bench_allreduce(int argc, char **argv)
 {
-    bench_state bench = {.world = world, .ranks = ls__world_ranks(world)};
-    bool help = false;
+    static bench_state bench;
+    ls__cli_program program = {.table = &table,
+                               .settings = &bench.settings,
+                               .ranks = &bench.settings.ranks,
+                               .stall_timeout = &bench.settings.stall_timeout};
 
-    LS_TRY(ls__world_agree(world, parse(&bench, argc, argv, &help)));
-    if (!help)
-        return run(&bench);
-    if (ls__world_rank(world) == 0)
-        ls__options_help(&table, stdout);
-    return LS_OK;
+    LS_TRY(ls__cli_start(&program, argc, argv, &bench.world));
+    if (!bench.world)
+        return LS_OK;
+    bench.ranks = ls__world_ranks(bench.world);
+    LS_TRY(ls__world_agree(bench.world, check_settings(&bench)));
+    return run(&bench);
 }
