@@ -83,10 +83,8 @@ static void test_bounded_reaches_both_ends(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_philox_known_answers),
-        cmocka_unit_test(test_normal_moments),
-        cmocka_unit_test(test_streams_and_seeds_differ),
-        cmocka_unit_test(test_uniform_is_open),
+        cmocka_unit_test(test_philox_known_answers),      cmocka_unit_test(test_normal_moments),
+        cmocka_unit_test(test_streams_and_seeds_differ),  cmocka_unit_test(test_uniform_is_open),
         cmocka_unit_test(test_bounded_reaches_both_ends),
     };
 
