@@ -100,8 +100,8 @@ int64_t ls__arena_total(const ls__arena *arena)
 const char *ls__category_name(ls__category category)
 {
     switch (category) {
-#define CASE(code, name)                                                                           \
-    case code:                                                                                     \
+#define CASE(code, name) \
+    case code:           \
         return name;
         LS__ARENA_CATEGORIES(CASE)
 #undef CASE

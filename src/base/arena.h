@@ -13,13 +13,13 @@
 
 enum { LS__ARENA_ALIGNMENT = 64 };
 
-#define LS__ARENA_CATEGORIES(X)                                                                    \
-    X(LS__PARAMETERS, "parameters")                                                                \
-    X(LS__GRADIENTS, "gradients")                                                                  \
-    X(LS__LANES, "lanes")                                                                          \
-    X(LS__OPTIMIZER, "optimizer")                                                                  \
-    X(LS__ACTIVATIONS, "activations")                                                              \
-    X(LS__COMMUNICATION, "communication")                                                          \
+#define LS__ARENA_CATEGORIES(X)           \
+    X(LS__PARAMETERS, "parameters")       \
+    X(LS__GRADIENTS, "gradients")         \
+    X(LS__LANES, "lanes")                 \
+    X(LS__OPTIMIZER, "optimizer")         \
+    X(LS__ACTIVATIONS, "activations")     \
+    X(LS__COMMUNICATION, "communication") \
     X(LS__DATA, "data")
 
 typedef enum ls__category {

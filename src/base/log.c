@@ -14,7 +14,7 @@ void ls__log_set_rank(int rank, int ranks)
 }
 
 __attribute__((format(printf, 2, 0))) static void write_line(const char *kind, const char *format,
-                                                            va_list arguments)
+                                                             va_list arguments)
 {
     char line[LS_ERROR_TEXT + 128];
     int used = all_ranks > 1 && *kind

@@ -382,9 +382,9 @@ static ls_status match_flag(const ls__option_table *table, const char *word,
     char typed[NAME_MAX_LENGTH + 1];
 
     *value = is_long && name[length] == '=' ? name + length + 1 : NULL;
-    *option = is_long             ? find_option(table, name, length)
+    *option = is_long           ? find_option(table, name, length)
               : name[1] == '\0' ? find_letter(table, name[0])
-                                  : NULL;
+                                : NULL;
     if (*option)
         return LS_OK;
     snprintf(typed, sizeof typed, "%.*s", is_long ? (int)length : (int)strlen(name), name);
@@ -446,6 +446,13 @@ static ls_status parse_flag(const ls__option_table *table, void *settings, int a
 ls_status ls__options_parse(const ls__option_table *table, void *settings, int argc, char **argv,
                             ls__parsed *parsed)
 {
+    ls__options_preset(table, settings);
+    return ls__options_parse_over(table, settings, argc, argv, parsed);
+}
+
+ls_status ls__options_parse_over(const ls__option_table *table, void *settings, int argc,
+                                 char **argv, ls__parsed *parsed)
+{
     int operands = 0;
     bool only_operands = false;
 
@@ -453,7 +460,6 @@ ls_status ls__options_parse(const ls__option_table *table, void *settings, int a
     for (int i = 1; i < argc; i++)
         if (asks_for_help(argv[i]))
             parsed->help = true;
-    ls__options_preset(table, settings);
     if (parsed->help)
         return LS_OK;
     LS_TRY(read_config(table, settings, argc, argv));

@@ -38,12 +38,12 @@ typedef enum ls__option_scope {
 } ls__option_scope;
 
 typedef struct ls__option {
-    const char *name; /* without dashes */
+    const char *name;   /* without dashes */
     const char *preset; /* the default, as written on a command line; "" is an unset text or list */
-    const char *unit; /* what the value counts, or the choices; shown by --help */
-    const char *help; /* one sentence, lower case, no full stop */
-    size_t offset;    /* of the member in the settings */
-    double min, max;  /* of numbers, both allowed */
+    const char *unit;   /* what the value counts, or the choices; shown by --help */
+    const char *help;   /* one sentence, lower case, no full stop */
+    size_t offset;      /* of the member in the settings */
+    double min, max;    /* of numbers, both allowed */
     ls__option_type type;
     ls__option_scope scope;
     char letter; /* the short form -x, or 0 */
@@ -73,6 +73,10 @@ void ls__options_preset(const ls__option_table *table, void *settings);
  * one, the nearest known. */
 ls_status ls__options_parse(const ls__option_table *table, void *settings, int argc, char **argv,
                             ls__parsed *parsed);
+
+/* The same over what `settings` holds, instead of the presets. */
+ls_status ls__options_parse_over(const ls__option_table *table, void *settings, int argc,
+                                 char **argv, ls__parsed *parsed);
 
 /* Sets one member from text: the one way in which values arrive. */
 ls_status ls__options_set(const ls__option_table *table, void *settings, const char *name,

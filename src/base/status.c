@@ -8,8 +8,8 @@ static _Thread_local ls_error last_error = {.rank = -1};
 const char *ls_status_name(ls_status status)
 {
     switch (status) {
-#define CASE(code, exit_code, meaning)                                                             \
-    case code:                                                                                     \
+#define CASE(code, exit_code, meaning) \
+    case code:                         \
         return #code;
         LS_STATUS_LIST(CASE)
 #undef CASE
@@ -20,8 +20,8 @@ const char *ls_status_name(ls_status status)
 const char *ls_status_meaning(ls_status status)
 {
     switch (status) {
-#define CASE(code, exit_code, meaning)                                                             \
-    case code:                                                                                     \
+#define CASE(code, exit_code, meaning) \
+    case code:                         \
         return meaning;
         LS_STATUS_LIST(CASE)
 #undef CASE
@@ -32,8 +32,8 @@ const char *ls_status_meaning(ls_status status)
 int ls_status_exit_code(ls_status status)
 {
     switch (status) {
-#define CASE(code, exit_code, meaning)                                                             \
-    case code:                                                                                     \
+#define CASE(code, exit_code, meaning) \
+    case code:                         \
         return exit_code;
         LS_STATUS_LIST(CASE)
 #undef CASE

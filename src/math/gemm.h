@@ -13,8 +13,9 @@ typedef enum ls__op {
     LS__TRANSPOSED,
 } ls__op;
 
-/* C = alpha op(A) op(B) + beta C, all row-major: C is (m, n) with rows `ldc` apart, op(A) is (m, k),
- * op(B) is (k, n). Sizes and strides are at most INT_MAX, which whoever builds a model checks. */
+/* C = alpha op(A) op(B) + beta C, all row-major: C is (m, n) with rows `ldc` apart, op(A) is (m, k)
+ * and op(B) is (k, n). Sizes and strides are at most INT_MAX, which whoever builds a model checks.
+ */
 void ls__gemm(ls__op op_a, ls__op op_b, int64_t m, int64_t n, int64_t k, float alpha,
               const float *a, int64_t lda, const float *b, int64_t ldb, float beta, float *c,
               int64_t ldc);

@@ -66,12 +66,11 @@ void ls__scale(float *out, const float *in, float scale, int64_t count);
 /* Dropout: element e of a sample is kept with probability 1 - rate, and then divided by it. Whether
  * it is kept is a pure function of (key, e); the key is one of (seed, site, sample), so the same at
  * any number of ranks. A backward calls the same function on gradients: the mask is drawn again,
- * not stored. */
-uint64_t ls__dropout_key(uint64_t seed,
-                         uint32_t site,    /* which of the model's dropouts */
-                         uint64_t sample); /* step * batch + index in the batch */
+ * not stored. `site` says which of the model's dropouts; `sample` is step * batch + index in the
+ * batch. */
+uint64_t ls__dropout_key(uint64_t seed, uint32_t site, uint64_t sample);
 
-/* out[i] = in[i] kept(key, first + i) / (1 - rate). out may be in. first is a multiple of 4. */
+/* out[i] = in[i] kept(key, first + i) / (1 - rate). out may be in. */
 void ls__dropout(float *out, const float *in, double rate, uint64_t key, uint64_t first,
                  int64_t count);
 
@@ -122,7 +121,6 @@ void ls__cross_entropy_forward(float *loss,            /* (rows) */
 
 /* Turns probabilities into d_logits in place: scale (probability - [class is the target]). */
 void ls__cross_entropy_backward(float *probabilities, /* (rows, classes), becomes d_logits */
-                                const int32_t *targets, float scale, int64_t rows,
-                                int64_t classes);
+                                const int32_t *targets, float scale, int64_t rows, int64_t classes);
 
 #endif

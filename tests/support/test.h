@@ -17,10 +17,10 @@
 /* Fails with the recorded sentence where `expression` is not LS_OK. */
 #define assert_ok(expression) ls__assert_status((expression), LS_OK, __FILE__, __LINE__)
 /* Fails unless `expression` gives `expected` and the sentence contains `part`. */
-#define assert_fails(expression, expected, part)                                                   \
-    do {                                                                                           \
-        ls__assert_status((expression), (expected), __FILE__, __LINE__);                           \
-        ls__assert_error_says((part), __FILE__, __LINE__);                                         \
+#define assert_fails(expression, expected, part)                         \
+    do {                                                                 \
+        ls__assert_status((expression), (expected), __FILE__, __LINE__); \
+        ls__assert_error_says((part), __FILE__, __LINE__);               \
     } while (0)
 
 void ls__assert_status(ls_status status, ls_status expected, const char *file, int line);

@@ -1,0 +1,94 @@
+/* Blocks, schedules and algorithms: what a collective does, as pure functions.
+ *
+ * A collective over `count` elements cuts them into blocks and runs in rounds. A schedule answers
+ * one question: in round i, what does rank r of N send (to whom, which blocks), and what does it
+ * receive (from whom, which blocks, combined with what is there or copied over it)? Nothing is
+ * stored: any round of any rank can be asked for at any time, so 16,384 ranks cost no memory.
+ * Running a schedule is the engine's work (lockstep/collective.h). */
+#ifndef LOCKSTEP_SCHEDULE_H
+#define LOCKSTEP_SCHEDULE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/* ---- blocks ---- */
+
+/* Elements offset .. offset + count - 1. */
+typedef struct ls_range {
+    int64_t offset;
+    int64_t count;
+} ls_range;
+
+/* Blocks first .. first + count - 1. */
+typedef struct ls_span {
+    int64_t first;
+    int64_t count;
+} ls_span;
+
+/* Block `index` of `blocks` over `count` elements: contiguous, in order, sizes differing by one at
+ * most, the larger ones first; with fewer elements than blocks the last ones are empty. Needs
+ * 0 <= index < blocks, count >= 0. The one place where this formula stands. */
+ls_range ls_block(int64_t count, int64_t blocks, int64_t index);
+
+/* The elements of a span of blocks; an empty span has none. */
+ls_range ls_span_range(int64_t count, int64_t blocks, ls_span span);
+
+/* ---- schedules ---- */
+
+enum { LS_NO_PEER = -1 };
+
+/* One round of one rank. A side without a peer has an empty span. A rank never names itself. */
+typedef struct ls_round {
+    int send_to; /* a rank, or LS_NO_PEER */
+    int receive_from;
+    ls_span send;
+    ls_span receive;
+    bool combine; /* what is received is added to what is there; else it takes its place */
+} ls_round;
+
+/* Round j may start when round j - depth is complete. So a schedule promises that within any
+ * `depth` rounds in a row no rank sends what it receives in another of them, or receives the same
+ * block twice. Between two ranks messages match in the order of their rounds. Rounds complete in
+ * order, so the order of combining depends on the schedule alone, never on arrival. */
+typedef struct ls_schedule {
+    const char *name;
+    int depth;                    /* rounds that may be in flight together, at least 1 */
+    bool combines;                /* whether any round combines; else all copy */
+    int64_t (*rounds)(int ranks); /* the same for every rank; 0 for one rank */
+    int64_t (*blocks)(int ranks); /* how many blocks the elements are cut into, at least 1 */
+    int64_t (*widest)(int ranks); /* most blocks in one message, at least 1 */
+    ls_round (*round)(int ranks, int rank, int64_t index);
+} ls_schedule;
+
+/* Bytes that a rank sends in all rounds, from the schedule alone. Takes `rounds` steps. */
+int64_t ls_schedule_sent_bytes(const ls_schedule *schedule, int ranks, int rank, int64_t count,
+                               int64_t element_size);
+
+/* ---- algorithms ---- */
+
+/* An all-reduce is two phases over the same blocks, usable apart, with different element types and
+ * buffers: after `reduce` each block's full sum is at its owner (other ranks hold partial sums
+ * there), after `distribute` it is everywhere. */
+typedef struct ls_algorithm {
+    const char *name;              /* as the command line calls it, at most 8 characters */
+    const ls_schedule *reduce;     /* NULL: the transport's own all-reduce does everything, */
+    const ls_schedule *distribute; /* NULL: and nobody owns anything before it ends */
+    ls_span (*owned)(int ranks, int rank); /* blocks whose sum a rank holds after `reduce` */
+} ls_algorithm;
+
+extern const ls_algorithm ls_algorithm_ring;  /* reduce-scatter, all-gather; rank r owns block r */
+extern const ls_algorithm ls_algorithm_naive; /* gathered by rank 0, broadcast; it owns all */
+extern const ls_algorithm ls_algorithm_mpi;   /* MPI_Allreduce, for comparison */
+
+/* All algorithms in the order of LS_ALGORITHM_NAMES, for tables of choices. */
+#define LS_ALGORITHM_NAMES "ring|naive|mpi"
+enum { LS_ALGORITHM_COUNT = 3 };
+const ls_algorithm *ls_algorithm_at(int index);
+
+/* By name; NULL where there is none of that name. */
+const ls_algorithm *ls_algorithm_find(const char *name);
+
+/* The elements whose sums `rank` holds after the reduce phase. Not for ls_algorithm_mpi. */
+ls_range ls_algorithm_owned(const ls_algorithm *algorithm, int ranks, int rank, int64_t count);
+
+#endif

@@ -1,0 +1,244 @@
+#include "comm/world.h"
+
+#include <assert.h>
+#include <limits.h>
+#include <mpi.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "comm/engine.h"
+#include "comm/mpi_check.h"
+#include "lockstep/transport_mpi.h"
+
+typedef char host_name[MPI_MAX_PROCESSOR_NAME];
+
+/* What ls__world_agree exchanges. In the world, as MPI may write to it after a timeout. */
+typedef struct verdict_record {
+    int failing; /* this rank where it failed, else the number of ranks */
+    int lowest;  /* the least of all `failing` */
+    ls_status status;
+    char text[LS_ERROR_TEXT];
+} verdict_record;
+
+struct ls__world {
+    int rank;
+    int ranks;
+    int host_rank;
+    int host_ranks;
+    double timeout;
+    host_name *host; /* (ranks) */
+    ls_transport *data;
+    ls_transport *control; /* of the gathers; apart, so that `data` counts the step's bytes only */
+    MPI_Comm communicator; /* of the other control operations */
+    /* The gather of blocks that was called last, kept for the next call. */
+    ls_collective *gather;
+    ls_payload gather_payload;
+    ls_element_type gather_element;
+    verdict_record verdict;
+};
+
+/* ---- life cycle ---- */
+
+static ls_status find_neighbours(ls__world *world)
+{
+    MPI_Comm host = MPI_COMM_NULL;
+
+    LS__TRY_MPI(MPI_Comm_split_type(world->communicator, MPI_COMM_TYPE_SHARED, world->rank,
+                                    MPI_INFO_NULL, &host),
+                "finding the ranks on this host");
+    LS__TRY_MPI(MPI_Comm_rank(host, &world->host_rank), "asking for the rank on this host");
+    LS__TRY_MPI(MPI_Comm_size(host, &world->host_ranks), "counting the ranks on this host");
+    LS__TRY_MPI(MPI_Comm_free(&host), "freeing a communicator");
+    return LS_OK;
+}
+
+static ls_status gather_hosts(ls__world *world)
+{
+    host_name mine = "";
+    int length = 0;
+
+    LS__TRY_MPI(MPI_Get_processor_name(mine, &length), "asking for the name of this host");
+    world->host = calloc((size_t)world->ranks, sizeof world->host[0]);
+    LS_FAIL_IF(!world->host, LS_NO_MEMORY, "no memory for the names of %d hosts", world->ranks);
+    return ls__world_all_gather(world, mine, world->host, sizeof mine);
+}
+
+static ls_status set_up(ls__world *world)
+{
+    LS_TRY(ls__mpi_duplicate(MPI_COMM_WORLD, &world->communicator));
+    LS_TRY(ls_transport_open_mpi(&world->data, MPI_COMM_WORLD, NULL));
+    LS_TRY(ls_transport_open_mpi(&world->control, MPI_COMM_WORLD, NULL));
+    world->rank = world->data->rank;
+    world->ranks = world->data->ranks;
+    LS_TRY(find_neighbours(world));
+    return gather_hosts(world);
+}
+
+ls_status ls__world_open(ls__world **world, double timeout_seconds)
+{
+    ls__world *opened = calloc(1, sizeof *opened);
+
+    LS_FAIL_IF(!opened, LS_NO_MEMORY, "no memory for the world");
+    opened->timeout = timeout_seconds;
+    opened->communicator = MPI_COMM_NULL;
+    ls_status status = set_up(opened);
+    if (status != LS_OK) {
+        ls__world_close(opened);
+        return status;
+    }
+    *world = opened;
+    return LS_OK;
+}
+
+void ls__world_close(ls__world *world)
+{
+    if (!world)
+        return;
+    ls_collective_close(world->gather);
+    ls_transport_close(world->control);
+    ls_transport_close(world->data);
+    if (world->communicator != MPI_COMM_NULL)
+        MPI_Comm_free(&world->communicator);
+    free(world->host);
+    free(world);
+}
+
+int ls__world_rank(const ls__world *world)
+{
+    return world->rank;
+}
+
+int ls__world_ranks(const ls__world *world)
+{
+    return world->ranks;
+}
+
+int ls__world_host_rank(const ls__world *world)
+{
+    return world->host_rank;
+}
+
+int ls__world_host_ranks(const ls__world *world)
+{
+    return world->host_ranks;
+}
+
+const char *ls__world_host(const ls__world *world, int rank)
+{
+    assert(0 <= rank && rank < world->ranks);
+    return world->host[rank];
+}
+
+double ls__world_timeout(const ls__world *world)
+{
+    return world->timeout;
+}
+
+void ls__world_set_timeout(ls__world *world, double seconds)
+{
+    world->timeout = seconds;
+}
+
+ls_transport *ls__world_transport(ls__world *world)
+{
+    return world->data;
+}
+
+/* ---- operations of MPI's ---- */
+
+/* Waits for a non-blocking operation, at most the world's timeout. */
+static ls_status finish(const ls__world *world, MPI_Request *request, const char *what)
+{
+    double deadline = ls__clock_seconds() + world->timeout;
+    int done = 0;
+
+    for (;;) {
+        LS__TRY_MPI(MPI_Test(request, &done, MPI_STATUS_IGNORE), "%s", what);
+        if (done)
+            return LS_OK;
+        LS_FAIL_IF(ls__yield_until(deadline), LS_TIMEOUT,
+                   "%s: another rank did not arrive within %g s: it is stopped, overloaded or gone",
+                   what, world->timeout);
+    }
+}
+
+ls_status ls__world_broadcast(ls__world *world, int root, void *data, int64_t bytes)
+{
+    static const char what[] = "broadcast";
+    char *at = data;
+
+    while (bytes > 0) {
+        MPI_Request request = MPI_REQUEST_NULL;
+        int piece = bytes < INT_MAX ? (int)bytes : INT_MAX;
+        LS__TRY_MPI(MPI_Ibcast(at, piece, MPI_BYTE, root, world->communicator, &request), "%s",
+                    what);
+        LS_TRY(finish(world, &request, what));
+        at += piece;
+        bytes -= piece;
+    }
+    return LS_OK;
+}
+
+ls_status ls__world_barrier(ls__world *world)
+{
+    static const char what[] = "barrier";
+    MPI_Request request = MPI_REQUEST_NULL;
+
+    LS__TRY_MPI(MPI_Ibarrier(world->communicator, &request), "%s", what);
+    return finish(world, &request, what);
+}
+
+ls_status ls__world_agree(ls__world *world, ls_status status)
+{
+    static const char what[] = "agreeing on success";
+    verdict_record *verdict = &world->verdict;
+    MPI_Request request = MPI_REQUEST_NULL;
+
+    verdict->failing = status == LS_OK ? world->ranks : world->rank;
+    LS__TRY_MPI(MPI_Iallreduce(&verdict->failing, &verdict->lowest, 1, MPI_INT, MPI_MIN,
+                               world->communicator, &request),
+                "%s", what);
+    LS_TRY(finish(world, &request, what));
+    if (verdict->lowest == world->ranks)
+        return LS_OK;
+    if (verdict->lowest == world->rank) {
+        verdict->status = status;
+        memcpy(verdict->text, ls_last_error()->text, sizeof verdict->text);
+    }
+    LS_TRY(ls__world_broadcast(world, verdict->lowest, &verdict->status, sizeof verdict->status));
+    LS_TRY(ls__world_broadcast(world, verdict->lowest, verdict->text, sizeof verdict->text));
+    return ls_fail_from(verdict->lowest, verdict->status, verdict->text);
+}
+
+/* ---- gathers, by the ring's second phase ---- */
+
+ls_status ls__world_all_gather_blocks(ls__world *world, void *data, int64_t count, int64_t size)
+{
+    bool same = world->gather && data == world->gather_payload.data &&
+                count == world->gather_payload.count && size == world->gather_element.size;
+
+    if (!same) {
+        ls_collective_close(world->gather);
+        world->gather = NULL;
+        world->gather_element = (ls_element_type){.name = "element", .size = size};
+        world->gather_payload = (ls_payload){
+            .data = data,
+            .count = count,
+            .type = &world->gather_element,
+        };
+        LS_TRY(ls_collective_open(&world->gather, world->control, ls_algorithm_ring.distribute,
+                                  &world->gather_payload));
+    }
+    LS_TRY(ls_collective_start(world->gather));
+    return ls_collective_wait(world->gather, world->timeout);
+}
+
+/* Pieces of equal size are the blocks of what they make up. */
+ls_status ls__world_all_gather(ls__world *world, const void *mine, void *all, int64_t bytes)
+{
+    if (bytes == 0)
+        return LS_OK;
+    memcpy((char *)all + world->rank * bytes, mine, (size_t)bytes);
+    return ls__world_all_gather_blocks(world, all, world->ranks * bytes, 1);
+}

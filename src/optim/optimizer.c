@@ -1,0 +1,104 @@
+#include "optim/optimizer.h"
+
+#include <math.h>
+
+int ls__optimizer_state_count(ls__optimizer_kind kind)
+{
+    return kind == LS__ADAMW ? 2 : 1;
+}
+
+const char *ls__optimizer_state_name(ls__optimizer_kind kind, int index)
+{
+    if (kind == LS__SGD)
+        return "momentum_buffer";
+    return index == 0 ? "exp_avg" : "exp_avg_sq";
+}
+
+ls_status ls__optimizer_open(ls__optimizer *optimizer, const ls__optimizer_settings *settings,
+                             const ls__tensors *tensors, ls__arena *arena)
+{
+    *optimizer = (ls__optimizer){.settings = *settings, .tensors = tensors};
+    for (int i = 0; i < ls__optimizer_state_count(settings->kind); i++)
+        LS_TRY(ls__arena_take(arena, LS__OPTIMIZER, tensors->total, sizeof(float),
+                              &optimizer->state[i]));
+    return LS_OK;
+}
+
+/* Constants of one AdamW update, computed in FP64 and rounded once. */
+typedef struct adamw_factors {
+    float keep;         /* 1 - lr decay: what weight decay leaves of a parameter */
+    float beta1, rest1; /* beta1, 1 - beta1 */
+    float beta2, rest2;
+    float step;      /* lr / (1 - beta1^t) */
+    float root_bias; /* sqrt(1 - beta2^t) */
+    float epsilon;
+} adamw_factors;
+
+static adamw_factors adamw_factors_of(const ls__optimizer_settings *s, double learning_rate,
+                                      double decay, int64_t update)
+{
+    double t = (double)update;
+
+    return (adamw_factors){
+        .keep = (float)(1 - learning_rate * decay),
+        .beta1 = (float)s->beta1,
+        .rest1 = (float)(1 - s->beta1),
+        .beta2 = (float)s->beta2,
+        .rest2 = (float)(1 - s->beta2),
+        .step = (float)(learning_rate / (1 - pow(s->beta1, t))),
+        .root_bias = (float)sqrt(1 - pow(s->beta2, t)),
+        .epsilon = (float)s->epsilon,
+    };
+}
+
+static void adamw(float *restrict p, const float *restrict g, float *restrict m, float *restrict v,
+                  adamw_factors f, int64_t count)
+{
+    for (int64_t i = 0; i < count; i++) {
+        m[i] = f.beta1 * m[i] + f.rest1 * g[i];
+        v[i] = f.beta2 * v[i] + f.rest2 * (g[i] * g[i]);
+        p[i] = p[i] * f.keep - f.step * (m[i] / (sqrtf(v[i]) / f.root_bias + f.epsilon));
+    }
+}
+
+static void sgd(float *restrict p, const float *restrict g, float *restrict momentum, float keep,
+                float factor, float rate, int64_t count)
+{
+    for (int64_t i = 0; i < count; i++) {
+        momentum[i] = factor * momentum[i] + g[i];
+        p[i] = p[i] * keep - rate * momentum[i];
+    }
+}
+
+/* One stretch that lies within one tensor. */
+static void step_within(ls__optimizer *optimizer, float *parameters, const float *gradients,
+                        double learning_rate, double decay, int64_t update, int64_t first,
+                        int64_t count)
+{
+    const ls__optimizer_settings *s = &optimizer->settings;
+
+    if (s->kind == LS__ADAMW)
+        adamw(parameters + first, gradients + first, optimizer->state[0] + first,
+              optimizer->state[1] + first, adamw_factors_of(s, learning_rate, decay, update),
+              count);
+    else
+        sgd(parameters + first, gradients + first, optimizer->state[0] + first,
+            (float)(1 - learning_rate * decay), (float)s->momentum, (float)learning_rate, count);
+}
+
+void ls__optimizer_step(ls__optimizer *optimizer, float *parameters, const float *gradients,
+                        double learning_rate, int64_t update, int64_t first, int64_t count)
+{
+    int64_t end = first + count;
+
+    for (int i = 0; i < optimizer->tensors->count; i++) {
+        const ls__tensor *tensor = &optimizer->tensors->tensor[i];
+        int64_t tensor_end = tensor->offset + tensor->count;
+        int64_t from = tensor->offset > first ? tensor->offset : first;
+        int64_t to = tensor_end < end ? tensor_end : end;
+        double decay = tensor->dimensions > 1 ? optimizer->settings.weight_decay : 0;
+        if (from < to)
+            step_within(optimizer, parameters, gradients, learning_rate, decay, update, from,
+                        to - from);
+    }
+}

@@ -1,0 +1,27 @@
+/* A finished or running run's model, read back from its folder. */
+#ifndef LS_TRAIN_LOAD_H
+#define LS_TRAIN_LOAD_H
+
+#include <stdint.h>
+
+#include "base/arena.h"
+#include "ckpt/checkpoint.h"
+#include "nn/model.h"
+#include "train/settings.h"
+
+typedef struct ls__loaded {
+    ls__train_settings settings; /* the run's own */
+    ls__checkpoint_info info;
+    ls__arena *arena;
+    ls__model *model;
+    float *parameters; /* (model->tensors.total) */
+} ls__loaded;
+
+/* Reads the configuration and the newest whole checkpoint of the run; the model takes batches of
+ * `micro_batch` samples, 0: as in training. Memory is at most `limit` bytes, 0: no limit. Not
+ * collective. LS_BAD_INPUT where the run is not there, has no checkpoint, or one that is not of its
+ * model. If this succeeded you must close. The struct is large: do not put it on the stack. */
+ls_status ls__load_run(ls__loaded *loaded, const char *run, int64_t micro_batch, int64_t limit);
+void ls__loaded_close(ls__loaded *loaded);
+
+#endif

@@ -1,0 +1,57 @@
+/* metrics.jsonl, an object a line, and the progress line. Rank 0 writes.
+ *
+ *     {"run": ...}          once at the top: version, ranks, model, parameters, BLAS core, hosts
+ *     {"step": n, ...}      a step, or with val_loss an evaluation after it */
+#ifndef LS_TRAIN_METRICS_H
+#define LS_TRAIN_METRICS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#include "base/digest.h"
+#include "lockstep/status.h"
+
+typedef struct ls__metrics {
+    FILE *file;
+    const char *path;
+    bool images;           /* count images, not tokens */
+    double progress_shown; /* clock of the last progress line */
+} ls__metrics;
+
+typedef struct ls__step_metrics {
+    int64_t step;  /* steps done, this one included */
+    int64_t steps; /* to do in all */
+    double loss;   /* nats, mean over the global batch, before the update */
+    double lr;
+    double grad_norm; /* before clipping */
+    double items;     /* tokens or images of the global batch */
+    double seconds;   /* of the whole step */
+    double compute_seconds;
+    double comm_seconds; /* in the gradient's all-reduce */
+    int64_t bytes_sent;  /* by this rank, in it */
+    ls__digest digest;   /* of all parameters after the update */
+} ls__step_metrics;
+
+typedef struct ls__eval_metrics {
+    int64_t step;
+    double loss;
+    double accuracy;
+    bool bytes; /* tokens are bytes: bits per byte mean something */
+} ls__eval_metrics;
+
+/* Opens the file to append. Of a file that is there, lines of steps after `step` are dropped first:
+ * a resumed run writes them again. If this succeeded you must close. */
+ls_status ls__metrics_open(ls__metrics *metrics, const char *path, int64_t step, bool images);
+ls_status ls__metrics_close(ls__metrics *metrics);
+
+/* Writes one object of the caller's making, `json`, as a line. */
+ls_status ls__metrics_line(ls__metrics *metrics, const char *json);
+
+/* Writes the line and, every few seconds and at the first and the last step, prints progress. */
+ls_status ls__metrics_step(ls__metrics *metrics, const ls__step_metrics *step);
+
+/* Writes the line and prints it. */
+ls_status ls__metrics_eval(ls__metrics *metrics, const ls__eval_metrics *eval);
+
+#endif

@@ -1,0 +1,56 @@
+/* Everything that a training run is told: one struct, one table of flags. */
+#ifndef LS_TRAIN_SETTINGS_H
+#define LS_TRAIN_SETTINGS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/options.h"
+#include "comm/world.h"
+#include "lockstep/status.h"
+
+enum ls__model_kind { LS__MODEL_GPT, LS__MODEL_MLP };
+
+typedef struct ls__train_settings {
+    char data[LS__TEXT_MAX];
+    char run[LS__TEXT_MAX];
+    bool resume;
+    int64_t ranks;
+
+    int model; /* ls__model_kind */
+    int64_t layers, heads, width, context;
+    double dropout;
+    ls__list hidden;
+    int activation; /* ls__activation */
+
+    int64_t batch, micro_batch, steps;
+    int optimizer; /* ls__optimizer_kind */
+    double lr, min_lr;
+    int64_t warmup, decay_steps;
+    double weight_decay, beta1, beta2, momentum, clip;
+    int64_t seed;
+
+    int64_t eval_every, eval_batches, checkpoint_every, keep;
+
+    int reduce;
+    int allreduce; /* index into LS_ALGORITHM_NAMES */
+    double stall_timeout;
+} ls__train_settings;
+
+extern const ls__option_table ls__train_options;
+
+/* Fills in the defaults that depend on other flags (--micro-batch, --decay-steps), then checks what
+ * the flags say about each other. LS_BAD_USAGE. */
+ls_status ls__train_settings_resolve(ls__train_settings *settings);
+
+/* V, the micro-batches of a step. */
+int64_t ls__micro_batches(const ls__train_settings *settings);
+
+/* Collective. LS_BAD_USAGE on every rank where a rank's settings are not rank 0's, naming the rank,
+ * the flag and both values. */
+ls_status ls__train_settings_compare(const ls__train_settings *settings, ls__world *world);
+
+/* The settings as an INI text, in memory that the caller frees. LS_NO_MEMORY. */
+ls_status ls__train_settings_text(const ls__train_settings *settings, char **text);
+
+#endif

@@ -1,0 +1,175 @@
+#include "train/train.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/log.h"
+#include "base/units.h"
+#include "base/version.h"
+#include "math/gemm.h"
+#include "train/run_folder.h"
+#include "train/trainer.h"
+
+/* A training run in progress. */
+typedef struct run {
+    ls__trainer trainer;
+    ls__run_folder folder;
+    ls__metrics metrics;
+    bool writes; /* rank 0: owns the folder */
+} run;
+
+static void warn_of_oversubscription(const ls__world *world)
+{
+    long cores = sysconf(_SC_NPROCESSORS_ONLN);
+
+    if (ls__world_host_rank(world) == 0 && ls__world_host_ranks(world) > cores)
+        ls__log_warning("%d ranks share the %ld cores of %s: expect each to be slower",
+                        ls__world_host_ranks(world), cores,
+                        ls__world_host(world, ls__world_rank(world)));
+}
+
+/* The names of all hosts, each once, as JSON strings. */
+static void print_hosts(FILE *stream, const ls__world *world)
+{
+    for (int rank = 0; rank < ls__world_ranks(world); rank++) {
+        bool known = false;
+        for (int before = 0; before < rank && !known; before++)
+            known = strcmp(ls__world_host(world, before), ls__world_host(world, rank)) == 0;
+        if (!known)
+            fprintf(stream, "%s\"%s\"", rank ? ", " : "", ls__world_host(world, rank));
+    }
+}
+
+/* The line at the top of the metrics, and again at each resumption. */
+static ls_status write_run_line(run *r)
+{
+    const ls__trainer *trainer = &r->trainer;
+    char *line = NULL;
+    size_t size = 0;
+    FILE *stream = open_memstream(&line, &size);
+
+    LS_FAIL_IF(!stream, LS_NO_MEMORY, "no memory for a line of metrics");
+    fprintf(stream,
+            "{\"run\": {\"version\": \"%s\", \"ranks\": %d, \"model\": \"%s\", \"parameters\": "
+            "%lld, \"from_step\": %lld, \"blas_core\": \"%s\", \"hosts\": [",
+            LS__VERSION, ls__world_ranks(trainer->world),
+            trainer->settings->model == LS__MODEL_GPT ? "gpt" : "mlp",
+            (long long)trainer->model->tensors.total, (long long)trainer->step, ls__gemm_core());
+    print_hosts(stream, trainer->world);
+    fprintf(stream, "]}}");
+    LS_FAIL_IF(fclose(stream) != 0, LS_NO_MEMORY, "no memory for a line of metrics");
+    ls_status status = ls__metrics_line(&r->metrics, line);
+    free(line);
+    return status;
+}
+
+/* Says what will be trained, on what. */
+static void announce(const run *r)
+{
+    const ls__trainer *trainer = &r->trainer;
+    char memory[32];
+
+    warn_of_oversubscription(trainer->world);
+    ls__log_info(
+        "%s with %lld parameters, %lld micro-batches of %lld a step, %d rank%s, %s each, "
+        "OpenBLAS %s",
+        trainer->settings->model == LS__MODEL_GPT ? "GPT" : "MLP",
+        (long long)trainer->model->tensors.total, (long long)ls__micro_batches(trainer->settings),
+        (long long)trainer->settings->micro_batch, ls__world_ranks(trainer->world),
+        ls__world_ranks(trainer->world) == 1 ? "" : "s",
+        ls__format_bytes(memory, sizeof memory, ls__arena_total(trainer->arena)), ls__gemm_core());
+    if (trainer->step > 0)
+        ls__log_info("going on from step %lld", (long long)trainer->step);
+    if (trainer->evaluator.samples == 0)
+        ls__log_info("no evaluation: %s has no held-out samples", trainer->settings->data);
+}
+
+/* The folder comes last in set-up: whatever is wrong with a run is found before it leaves a trace.
+ */
+static ls_status prepare_folder(run *r, bool *resumes)
+{
+    const ls__train_settings *settings = r->trainer.settings;
+
+    *resumes = false;
+    if (!r->writes)
+        return LS_OK;
+    LS_TRY(ls__run_folder_name(&r->folder, settings->run));
+    *resumes = settings->resume && ls__run_folder_in_use(&r->folder) &&
+               ls__checkpoint_any(r->folder.checkpoints);
+    return ls__run_folder_prepare(&r->folder, settings);
+}
+
+static ls_status open_metrics(run *r)
+{
+    const ls__trainer *trainer = &r->trainer;
+    bool images = trainer->settings->model == LS__MODEL_MLP;
+
+    if (!r->writes)
+        return LS_OK;
+    LS_TRY(ls__metrics_open(&r->metrics, r->folder.metrics, trainer->step, images));
+    return write_run_line(r);
+}
+
+static ls_status open_run(run *r, const ls__train_settings *settings, ls__world *world)
+{
+    bool resumes = false;
+
+    r->writes = ls__world_rank(world) == 0;
+    LS_TRY(ls__trainer_open(&r->trainer, settings, world));
+    LS_TRY(ls__world_agree(world, prepare_folder(r, &resumes)));
+    LS_TRY(ls__world_broadcast(world, 0, &resumes, sizeof resumes));
+    if (resumes)
+        LS_TRY(ls__trainer_restore(&r->trainer, r->folder.checkpoints));
+    LS_TRY(ls__world_agree(world, open_metrics(r)));
+    announce(r);
+    return LS_OK;
+}
+
+static ls_status evaluate(run *r)
+{
+    const ls__dataset_info *info = ls__dataset_about(r->trainer.dataset);
+    ls__evaluation result;
+
+    LS_TRY(ls__evaluate(&r->trainer.evaluator, r->trainer.parameters, &result));
+    ls__eval_metrics line = {.step = r->trainer.step,
+                             .loss = result.loss,
+                             .accuracy = result.accuracy,
+                             .bytes = info->vocabulary_bytes > 0};
+    return r->writes ? ls__metrics_eval(&r->metrics, &line) : LS_OK;
+}
+
+static bool due(int64_t step, int64_t every, int64_t last)
+{
+    return every > 0 && (step % every == 0 || step == last);
+}
+
+static ls_status run_steps(run *r)
+{
+    const ls__train_settings *settings = r->trainer.settings;
+    ls__step_metrics metrics;
+
+    while (r->trainer.step < settings->steps) {
+        LS_TRY(ls__trainer_step(&r->trainer, &metrics));
+        if (r->writes)
+            LS_TRY(ls__metrics_step(&r->metrics, &metrics));
+        if (due(r->trainer.step, settings->eval_every, settings->steps) &&
+            r->trainer.evaluator.samples > 0)
+            LS_TRY(evaluate(r));
+        if (due(r->trainer.step, settings->checkpoint_every, settings->steps))
+            LS_TRY(ls__trainer_save(&r->trainer, r->folder.checkpoints));
+    }
+    return LS_OK;
+}
+
+ls_status ls__train(const ls__train_settings *settings, ls__world *world)
+{
+    run r = {0};
+    ls_status status = open_run(&r, settings, world);
+
+    if (status == LS_OK)
+        status = run_steps(&r);
+    ls_status closed = ls__metrics_close(&r.metrics);
+    ls__trainer_close(&r.trainer);
+    return status != LS_OK ? status : closed;
+}

@@ -1,0 +1,296 @@
+#include "train/trainer.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "lockstep/schedule.h"
+#include "math/gemm.h"
+#include "optim/clip.h"
+#include "optim/schedule.h"
+#include "train/assemble.h"
+
+/* ---- opening ---- */
+
+static ls_status open_dataset(ls__trainer *trainer)
+{
+    const ls__train_settings *settings = trainer->settings;
+
+    LS_TRY(ls__dataset_open(&trainer->dataset, settings->data));
+    LS_TRY(ls__feed_check(trainer->dataset, settings));
+    LS_TRY(ls__feed_check_step(trainer->dataset, settings));
+    LS_TRY(ls__dataset_load(trainer->dataset, trainer->arena));
+    return ls__feed_open(&trainer->feed, trainer->dataset, settings, settings->micro_batch,
+                         trainer->arena);
+}
+
+static ls_status open_model(ls__trainer *trainer)
+{
+    const ls__train_settings *settings = trainer->settings;
+    const ls__dataset_info *info = ls__dataset_about(trainer->dataset);
+    ls__data_shape shape = {.inputs = info->rows * info->cols,
+                            .classes = info->kind == LS__DATASET_TEXT ? info->vocabulary_size
+                                                                      : info->classes};
+    ls__optimizer_settings optimizer = ls__assemble_optimizer(settings);
+
+    LS_TRY(ls__assemble_model(&trainer->model, settings, shape, settings->micro_batch,
+                              trainer->arena));
+    LS_TRY(ls__arena_take(trainer->arena, LS__PARAMETERS, trainer->model->tensors.total,
+                          sizeof(float), &trainer->parameters));
+    ls__tensors_initialise(&trainer->model->tensors, (uint64_t)settings->seed, trainer->parameters);
+    return ls__optimizer_open(&trainer->optimizer, &optimizer, &trainer->model->tensors,
+                              trainer->arena);
+}
+
+/* What one rank can do alone. */
+static ls_status open_alone(ls__trainer *trainer)
+{
+    const ls__train_settings *settings = trainer->settings;
+    int64_t wanted = settings->eval_batches * settings->batch;
+    int64_t share = ls__memory_available() / ls__world_host_ranks(trainer->world);
+
+    LS_TRY(ls__arena_open(&trainer->arena, share));
+    LS_TRY(open_dataset(trainer));
+    LS_TRY(open_model(trainer));
+    LS_TRY(ls__arena_take(trainer->arena, LS__COMMUNICATION, ls__micro_batches(settings),
+                          sizeof(double), &trainer->losses));
+    return ls__evaluator_open(&trainer->evaluator, trainer->world, trainer->model, &trainer->feed,
+                              wanted, trainer->arena);
+}
+
+static ls_status check_ranks(const ls__trainer *trainer)
+{
+    int ranks = ls__world_ranks(trainer->world);
+    int64_t parts = ls__micro_batches(trainer->settings);
+
+    LS_FAIL_IF(ranks > parts, LS_BAD_USAGE,
+               "%d ranks cannot share the %lld micro-batches of a step: start at most %lld ranks, "
+               "or lower --micro-batch %lld or raise --batch %lld",
+               ranks, (long long)parts, (long long)parts, (long long)trainer->settings->micro_batch,
+               (long long)trainer->settings->batch);
+    return LS_OK;
+}
+
+/* The same path may lead to other data on another host. */
+static ls_status compare_data(const ls__trainer *trainer)
+{
+    int rank = ls__world_rank(trainer->world);
+    ls__digest mine = ls__dataset_digest(trainer->dataset);
+    ls__digest first = mine;
+    ls_status status = LS_OK;
+
+    LS_TRY(ls__world_broadcast(trainer->world, 0, &first, sizeof first));
+    if (!ls__digest_equal(mine, first))
+        status = LS_FAIL(LS_BAD_INPUT,
+                         "%s holds other data on rank %d (%s) than on rank 0 (%s): give all hosts "
+                         "the same file",
+                         trainer->settings->data, rank, ls__world_host(trainer->world, rank),
+                         ls__world_host(trainer->world, 0));
+    return ls__world_agree(trainer->world, status);
+}
+
+ls_status ls__trainer_open(ls__trainer *trainer, const ls__train_settings *settings,
+                           ls__world *world)
+{
+    ls_status status = LS_OK;
+
+    *trainer = (ls__trainer){.settings = settings, .world = world};
+    status = check_ranks(trainer);
+    if (status == LS_OK)
+        status = open_alone(trainer);
+    LS_TRY_TO(failed, ls__world_agree(world, status));
+    LS_TRY_TO(failed, compare_data(trainer));
+    LS_TRY_TO(failed, ls__reducer_open(&trainer->reducer, settings, trainer->model->tensors.total,
+                                       world, trainer->arena));
+    ls__arena_seal(trainer->arena);
+    return LS_OK;
+failed:
+    ls__trainer_close(trainer);
+    return status;
+}
+
+void ls__trainer_close(ls__trainer *trainer)
+{
+    ls__reducer_close(trainer->reducer);
+    ls__model_close(trainer->model);
+    ls__dataset_close(trainer->dataset);
+    ls__arena_close(trainer->arena);
+    *trainer = (ls__trainer){0};
+}
+
+/* ---- a step ---- */
+
+/* Forward and backward of this rank's micro-batches: a contiguous run, which need not be as long
+ * as the other ranks'. */
+static void compute(ls__trainer *trainer)
+{
+    const ls__train_settings *settings = trainer->settings;
+    ls__gradient_sink sink = ls__reducer_start(trainer->reducer);
+    ls_range mine = ls_block(ls__micro_batches(settings), ls__world_ranks(trainer->world),
+                             ls__world_rank(trainer->world));
+    ls__batch batch;
+
+    for (int64_t i = mine.offset; i < mine.offset + mine.count; i++) {
+        int64_t ordinal = trainer->step * settings->batch + i * settings->micro_batch;
+        ls__feed_train(&trainer->feed, ordinal, settings->micro_batch, &batch);
+        trainer->losses[i] = ls__model_loss(trainer->model, trainer->parameters, &batch, true);
+        ls__model_backward(trainer->model, trainer->parameters, &batch, sink);
+    }
+}
+
+static ls_status mean_loss(ls__trainer *trainer, double *loss)
+{
+    int64_t parts = ls__micro_batches(trainer->settings);
+    double sum = 0;
+
+    LS_TRY(ls__world_all_gather_blocks(trainer->world, trainer->losses, parts, sizeof(double)));
+    for (int64_t i = 0; i < parts; i++)
+        sum += trainer->losses[i];
+    *loss = sum / (double)parts;
+    return LS_OK;
+}
+
+/* Clips and updates. The norm is the same on every rank, so is what follows from it. */
+static ls_status update(ls__trainer *trainer, float *gradient, ls__step_metrics *metrics)
+{
+    const ls__train_settings *settings = trainer->settings;
+    ls__learning_rate rates = {.highest = settings->lr,
+                               .lowest = settings->min_lr,
+                               .warmup = settings->warmup,
+                               .decay = settings->decay_steps};
+    int64_t count = trainer->model->tensors.total;
+
+    metrics->lr = ls__learning_rate_at(&rates, trainer->step);
+    metrics->grad_norm = ls__norm(gradient, count);
+    LS_FAIL_IF(!isfinite(metrics->grad_norm), LS_DIVERGED,
+               "step %lld: the gradient is not finite: lower --lr, or start from an older "
+               "checkpoint",
+               (long long)trainer->step + 1);
+    float factor = (float)ls__clip_factor(metrics->grad_norm, settings->clip);
+    if (factor < 1)
+        for (int64_t i = 0; i < count; i++)
+            gradient[i] *= factor;
+    ls__optimizer_step(&trainer->optimizer, trainer->parameters, gradient, metrics->lr,
+                       trainer->step + 1, 0, count);
+    return LS_OK;
+}
+
+ls_status ls__trainer_step(ls__trainer *trainer, ls__step_metrics *metrics)
+{
+    const ls__train_settings *settings = trainer->settings;
+    const ls_traffic *traffic = &ls__world_transport(trainer->world)->traffic;
+    float *gradient = NULL;
+    double started = ls__clock_seconds();
+    int64_t sent = traffic->sent_bytes;
+
+    compute(trainer);
+    double computed = ls__clock_seconds();
+    LS_TRY(ls__reducer_finish(trainer->reducer, &gradient));
+    double reduced = ls__clock_seconds();
+    sent = traffic->sent_bytes - sent;
+    LS_TRY(mean_loss(trainer, &trainer->loss));
+    ls_status updated = update(trainer, gradient, metrics);
+    if (updated != LS_OK)
+        return ls__world_agree(trainer->world, updated);
+    trainer->step++;
+    metrics->step = trainer->step;
+    metrics->steps = settings->steps;
+    metrics->loss = trainer->loss;
+    metrics->items = (double)settings->batch * (double)trainer->model->context;
+    metrics->bytes_sent = sent;
+    metrics->compute_seconds = computed - started;
+    metrics->comm_seconds = reduced - computed;
+    if (ls__world_rank(trainer->world) == 0)
+        metrics->digest = ls__digest_of(trainer->parameters,
+                                        (size_t)trainer->model->tensors.total * sizeof(float));
+    metrics->seconds = ls__clock_seconds() - started;
+    return LS_OK;
+}
+
+/* ---- checkpoints ---- */
+
+static ls__checkpoint_arrays arrays_of(ls__trainer *trainer)
+{
+    ls__checkpoint_arrays arrays = {.tensors = &trainer->model->tensors,
+                                    .parameters = trainer->parameters};
+    ls__optimizer_kind kind = trainer->optimizer.settings.kind;
+
+    for (int i = 0; i < ls__optimizer_state_count(kind); i++) {
+        arrays.state[i] = trainer->optimizer.state[i];
+        arrays.state_name[i] = ls__optimizer_state_name(kind, i);
+    }
+    return arrays;
+}
+
+static ls_status describe(ls__trainer *trainer, ls__checkpoint_info *info)
+{
+    const ls__dataset_info *data = ls__dataset_about(trainer->dataset);
+    char *configuration = NULL;
+
+    *info = (ls__checkpoint_info){
+        .step = trainer->step,
+        .loss = trainer->loss,
+        .seed = (uint64_t)trainer->settings->seed,
+        .vocabulary_bytes = data->vocabulary_bytes,
+        .digest = ls__digest_of(trainer->parameters,
+                                (size_t)trainer->model->tensors.total * sizeof(float)),
+    };
+    memcpy(info->vocabulary, data->vocabulary, (size_t)data->vocabulary_bytes);
+    snprintf(info->model, sizeof info->model, "%s",
+             trainer->settings->model == LS__MODEL_GPT ? "gpt" : "mlp");
+    snprintf(info->blas_core, sizeof info->blas_core, "%s", ls__gemm_core());
+    LS_TRY(ls__train_settings_text(trainer->settings, &configuration));
+    snprintf(info->configuration, sizeof info->configuration, "%s", configuration);
+    free(configuration);
+    return LS_OK;
+}
+
+static ls_status save_alone(ls__trainer *trainer, const char *checkpoints)
+{
+    static ls__checkpoint_info info; /* large, and only rank 0 comes here */
+    char path[LS__PATH_SIZE];
+    ls__checkpoint_arrays arrays = arrays_of(trainer);
+
+    LS_TRY(ls__checkpoint_path(path, checkpoints, trainer->step));
+    LS_TRY(describe(trainer, &info));
+    LS_TRY(ls__checkpoint_write(path, &info, &arrays));
+    return ls__checkpoint_settle(checkpoints, trainer->step, trainer->settings->keep);
+}
+
+ls_status ls__trainer_save(ls__trainer *trainer, const char *checkpoints)
+{
+    bool writes = ls__world_rank(trainer->world) == 0;
+
+    return ls__world_agree(trainer->world, writes ? save_alone(trainer, checkpoints) : LS_OK);
+}
+
+static ls_status restore_alone(ls__trainer *trainer, const char *checkpoints)
+{
+    static ls__checkpoint_info info;
+    char path[LS__PATH_SIZE];
+    ls__checkpoint_arrays arrays = arrays_of(trainer);
+
+    LS_TRY(ls__checkpoint_latest(checkpoints, path));
+    LS_TRY(ls__checkpoint_read(path, &info, &arrays));
+    trainer->step = info.step;
+    trainer->loss = info.loss;
+    return LS_OK;
+}
+
+/* Rank 0 alone needs to see the run's folder. */
+ls_status ls__trainer_restore(ls__trainer *trainer, const char *checkpoints)
+{
+    bool reads = ls__world_rank(trainer->world) == 0;
+    int64_t bytes = trainer->model->tensors.total * (int64_t)sizeof(float);
+    ls__checkpoint_arrays arrays = arrays_of(trainer);
+
+    LS_TRY(ls__world_agree(trainer->world, reads ? restore_alone(trainer, checkpoints) : LS_OK));
+    LS_TRY(ls__world_broadcast(trainer->world, 0, &trainer->step, sizeof trainer->step));
+    LS_TRY(ls__world_broadcast(trainer->world, 0, &trainer->loss, sizeof trainer->loss));
+    LS_TRY(ls__world_broadcast(trainer->world, 0, trainer->parameters, bytes));
+    for (int i = 0; i < LS__CHECKPOINT_STATES; i++)
+        if (arrays.state[i])
+            LS_TRY(ls__world_broadcast(trainer->world, 0, arrays.state[i], bytes));
+    return LS_OK;
+}

@@ -1,0 +1,55 @@
+/* One rank's share of a training run: everything a step needs, taken at start.
+ *
+ * All functions here are collective over the world unless they say otherwise. */
+#ifndef LS_TRAIN_TRAINER_H
+#define LS_TRAIN_TRAINER_H
+
+#include <stdint.h>
+
+#include "base/arena.h"
+#include "ckpt/checkpoint.h"
+#include "comm/world.h"
+#include "data/dataset.h"
+#include "nn/model.h"
+#include "optim/optimizer.h"
+#include "train/evaluate.h"
+#include "train/feed.h"
+#include "train/metrics.h"
+#include "train/reduce.h"
+#include "train/settings.h"
+
+typedef struct ls__trainer {
+    const ls__train_settings *settings;
+    ls__world *world;
+    ls__arena *arena;
+    ls__dataset *dataset;
+    ls__feed feed;
+    ls__model *model;
+    float *parameters; /* (model->tensors.total) */
+    ls__reducer *reducer;
+    ls__optimizer optimizer;
+    ls__evaluator evaluator;
+    double *losses; /* (V) one slot a micro-batch */
+    int64_t step;   /* steps done */
+    double loss;    /* of the last of them */
+} ls__trainer;
+
+/* Opens the dataset, the model, the reduction and the optimizer, at step 0 with initial weights.
+ * `settings` are resolved, the same on all ranks, and outlive the trainer. Where any rank fails,
+ * every rank returns that failure. If this succeeded you must close. */
+ls_status ls__trainer_open(ls__trainer *trainer, const ls__train_settings *settings,
+                           ls__world *world);
+void ls__trainer_close(ls__trainer *trainer); /* not collective; a zeroed trainer is fine */
+
+/* One step: forward and backward of this rank's micro-batches, the gradient's mean over all, clip,
+ * update. LS_DIVERGED on all ranks where the gradient is not finite: the parameters are then those
+ * before the step. */
+ls_status ls__trainer_step(ls__trainer *trainer, ls__step_metrics *metrics);
+
+/* Rank 0 writes a checkpoint into the folder and removes those beyond settings->keep. */
+ls_status ls__trainer_save(ls__trainer *trainer, const char *checkpoints);
+
+/* Rank 0 reads the newest whole checkpoint in the folder and hands it to all ranks. */
+ls_status ls__trainer_restore(ls__trainer *trainer, const char *checkpoints);
+
+#endif

@@ -1,0 +1,604 @@
+#include "support/conformance.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/rng.h"
+#include "lockstep/collective.h"
+
+enum { COUNT_MAX = 10007, SCRATCH_BYTES = COUNT_MAX * 8 + 64, OPERATIONS = 4 };
+
+/* What one local rank works with. */
+typedef struct test_party {
+    ls_operation *send[OPERATIONS];
+    ls_operation *receive[OPERATIONS];
+    bool sent[OPERATIONS];
+    bool received[OPERATIONS];
+    bool begun;
+    double wide[COUNT_MAX];
+    float data[COUNT_MAX];
+    float other[COUNT_MAX];
+    _Alignas(64) char scratch[SCRATCH_BYTES];
+    _Alignas(64) char other_scratch[SCRATCH_BYTES];
+    ls_allreduce *sum;
+    ls_allreduce *other_sum;
+    ls_collective *phase;
+    ls_status status;
+    char text[LS_ERROR_TEXT];
+} test_party;
+
+/* One case under way. */
+typedef struct test_scene {
+    ls__fleet *fleet;
+    test_party *party; /* (LS__FLEET_MAX), by rank */
+    const ls_algorithm *algorithm;
+    int64_t count;
+    int step;
+} test_scene;
+
+static test_party *party_of(test_scene *scene, int rank)
+{
+    return &scene->party[rank];
+}
+
+static ls_transport *transport_of(const test_scene *scene, int rank)
+{
+    return scene->fleet->transport[rank];
+}
+
+#define FOR_LOCAL_RANKS(rank, fleet) \
+    for (int rank = (fleet)->first; rank < (fleet)->first + (fleet)->count; rank++)
+
+/* Small whole numbers: their float sum is exact in any order. */
+static float addend(int rank, int64_t index, int step)
+{
+    return (float)((index * 5 + rank * 3 + step) % 17 - 8);
+}
+
+static float exact_sum(int ranks, int64_t index, int step)
+{
+    float sum = 0;
+
+    for (int rank = 0; rank < ranks; rank++)
+        sum += addend(rank, index, step);
+    return sum;
+}
+
+/* ---- messages ---- */
+
+static const int64_t lengths[OPERATIONS] = {8, 4000, 12, 2500};
+
+static char letter(int rank, int message, int64_t index)
+{
+    return (char)(rank * 31 + message * 7 + index);
+}
+
+static void open_operations(test_scene *scene, int rank)
+{
+    ls_transport *transport = transport_of(scene, rank);
+    test_party *party = party_of(scene, rank);
+
+    for (int i = 0; i < OPERATIONS; i++) {
+        assert_ok(transport->table->operation_open(transport, 8192, &party->send[i]));
+        assert_ok(transport->table->operation_open(transport, 8192, &party->receive[i]));
+        party->sent[i] = false;
+        party->received[i] = false;
+    }
+}
+
+static void close_operations(test_scene *scene)
+{
+    FOR_LOCAL_RANKS(rank, scene->fleet)
+    {
+        const ls_transport_table *table = transport_of(scene, rank)->table;
+        for (int i = 0; i < OPERATIONS; i++) {
+            table->operation_close(party_of(scene, rank)->send[i]);
+            table->operation_close(party_of(scene, rank)->receive[i]);
+        }
+    }
+}
+
+static ls_status test_operations(test_scene *scene, int rank, int count, bool *done)
+{
+    const ls_transport_table *table = transport_of(scene, rank)->table;
+    test_party *party = party_of(scene, rank);
+
+    *done = true;
+    for (int i = 0; i < count; i++) {
+        if (!party->received[i])
+            LS_TRY(table->test(party->receive[i], &party->received[i]));
+        if (!party->sent[i])
+            LS_TRY(table->test(party->send[i], &party->sent[i]));
+        *done = *done && party->received[i] && party->sent[i];
+    }
+    return LS_OK;
+}
+
+/* Messages 0 to 2 go in order on channel 5, message 3 on channel 6, whose receive is posted first.
+ * Message i lives at 5000 i of `scratch` where it leaves, of `other_scratch` where it arrives. */
+static ls_status step_messages(void *context, int rank, bool *done)
+{
+    test_scene *scene = context;
+    test_party *party = party_of(scene, rank);
+    const ls_transport_table *table = transport_of(scene, rank)->table;
+    int ranks = scene->fleet->ranks;
+
+    if (!party->begun) {
+        party->begun = true;
+        open_operations(scene, rank);
+        for (int i = 0; i < OPERATIONS; i++)
+            for (int64_t k = 0; k < lengths[i]; k++)
+                party->scratch[5000 * i + k] = letter(rank, i, k);
+        for (int i = 0; i < OPERATIONS; i++)
+            LS_TRY(table->send(party->send[i], (rank + 1) % ranks, i == 3 ? 6 : 5,
+                               party->scratch + 5000 * i, lengths[i]));
+        for (int j = 0; j < OPERATIONS; j++) {
+            int i = (j + 3) % OPERATIONS;
+            LS_TRY(table->receive(party->receive[i], (rank + ranks - 1) % ranks, i == 3 ? 6 : 5,
+                                  party->other_scratch + 5000 * i, lengths[i]));
+        }
+    }
+    return test_operations(scene, rank, OPERATIONS, done);
+}
+
+static void check_messages(test_scene *scene)
+{
+    int ranks = scene->fleet->ranks;
+
+    if (ranks == 1)
+        return;
+    assert_ok(scene->fleet->run(scene->fleet, step_messages, scene));
+    FOR_LOCAL_RANKS(rank, scene->fleet)
+    for (int i = 0; i < OPERATIONS; i++)
+        for (int64_t k = 0; k < lengths[i]; k++)
+            assert_int_equal(party_of(scene, rank)->other_scratch[5000 * i + k],
+                             letter((rank + ranks - 1) % ranks, i, k));
+    close_operations(scene);
+}
+
+/* ---- combining, and only within test ---- */
+
+static ls_status step_combine(void *context, int rank, bool *done)
+{
+    test_scene *scene = context;
+    test_party *party = party_of(scene, rank);
+    const ls_transport_table *table = transport_of(scene, rank)->table;
+    int ranks = scene->fleet->ranks;
+
+    if (!party->begun) {
+        party->begun = true;
+        open_operations(scene, rank);
+        for (int64_t i = 0; i < 1000; i++) {
+            party->data[i] = addend(rank, i, 0);
+            party->other[i] = 100;
+        }
+        LS_TRY(table->receive_combine(party->receive[0], (rank + ranks - 1) % ranks, 5,
+                                      party->other, 1000, &ls_sum_f32, party->scratch));
+        LS_TRY(table->send(party->send[0], (rank + 1) % ranks, 5, party->data, 4000));
+    }
+    for (int64_t i = 0; i < 1000 && !party->received[0]; i++)
+        assert_true(party->other[i] == 100);
+    return test_operations(scene, rank, 1, done);
+}
+
+static void check_combining(test_scene *scene)
+{
+    int ranks = scene->fleet->ranks;
+
+    if (ranks == 1)
+        return;
+    assert_ok(scene->fleet->run(scene->fleet, step_combine, scene));
+    FOR_LOCAL_RANKS(rank, scene->fleet)
+    for (int64_t i = 0; i < 1000; i++)
+        assert_true(party_of(scene, rank)->other[i] ==
+                    100 + addend((rank + ranks - 1) % ranks, i, 0));
+    close_operations(scene);
+}
+
+/* ---- lengths that do not fit ---- */
+
+/* Receives test_scene->count bytes where 4000 are sent. What the receiver gets is its status. */
+static ls_status step_wrong_length(void *context, int rank, bool *done)
+{
+    test_scene *scene = context;
+    test_party *party = party_of(scene, rank);
+    const ls_transport_table *table = transport_of(scene, rank)->table;
+    int ranks = scene->fleet->ranks;
+
+    if (!party->begun) {
+        party->begun = true;
+        open_operations(scene, rank);
+        LS_TRY(table->receive(party->receive[0], (rank + ranks - 1) % ranks, 10 + scene->step,
+                              party->other, scene->count));
+        LS_TRY(
+            table->send(party->send[0], (rank + 1) % ranks, 10 + scene->step, party->data, 4000));
+    }
+    party->status = table->test(party->receive[0], done);
+    if (party->status != LS_OK) {
+        assert_non_null(strstr(ls_last_error()->text, "expected of it"));
+        *done = true;
+    }
+    return LS_OK;
+}
+
+static void check_wrong_lengths(test_scene *scene)
+{
+    static const int64_t expected[] = {3996, 4004, 2000, 8, 8000};
+
+    if (scene->fleet->ranks == 1)
+        return;
+    for (int i = 0; i < 5; i++) {
+        scene->count = expected[i];
+        scene->step = i;
+        FOR_LOCAL_RANKS(rank, scene->fleet)
+        party_of(scene, rank)->begun = false;
+        assert_ok(scene->fleet->run(scene->fleet, step_wrong_length, scene));
+        FOR_LOCAL_RANKS(rank, scene->fleet)
+        assert_int_equal(party_of(scene, rank)->status, LS_COMM);
+        close_operations(scene);
+    }
+}
+
+/* ---- all-reduces ---- */
+
+static ls_payload payload_of(test_scene *scene, int rank)
+{
+    return (ls_payload){
+        .data = party_of(scene, rank)->data,
+        .count = scene->count,
+        .type = &ls_sum_f32,
+        .scratch = party_of(scene, rank)->scratch,
+        .channel = 1,
+    };
+}
+
+static void open_sums(test_scene *scene)
+{
+    FOR_LOCAL_RANKS(rank, scene->fleet)
+    {
+        test_party *party = party_of(scene, rank);
+        ls_payload payload = payload_of(scene, rank);
+        assert_true(ls_allreduce_scratch(scene->algorithm, scene->fleet->ranks, payload.count,
+                                         payload.type) <= SCRATCH_BYTES);
+        assert_ok(
+            ls_allreduce_open(&party->sum, transport_of(scene, rank), scene->algorithm, &payload));
+        payload.data = party->other;
+        payload.scratch = party->other_scratch;
+        payload.channel = 2;
+        assert_ok(ls_allreduce_open(&party->other_sum, transport_of(scene, rank), scene->algorithm,
+                                    &payload));
+    }
+}
+
+static void close_sums(test_scene *scene)
+{
+    FOR_LOCAL_RANKS(rank, scene->fleet)
+    {
+        ls_allreduce_close(party_of(scene, rank)->sum);
+        ls_allreduce_close(party_of(scene, rank)->other_sum);
+    }
+}
+
+static ls_status step_check(void *context, int rank, bool *done)
+{
+    test_party *party = party_of(context, rank);
+
+    if (!party->begun) {
+        party->begun = true;
+        LS_TRY(ls_allreduce_start_check(party->sum));
+    }
+    return ls_allreduce_advance(party->sum, done);
+}
+
+/* Two at once, on two channels, the second over other addends. */
+static ls_status step_sums(void *context, int rank, bool *done)
+{
+    test_scene *scene = context;
+    test_party *party = party_of(scene, rank);
+    bool other_done = false;
+
+    if (!party->begun) {
+        party->begun = true;
+        for (int64_t i = 0; i < scene->count; i++) {
+            party->data[i] = addend(rank, i, scene->step);
+            party->other[i] = addend(rank, i, scene->step + 5);
+        }
+        LS_TRY(ls_allreduce_start(party->sum));
+        LS_TRY(ls_allreduce_start(party->other_sum));
+    }
+    LS_TRY(ls_allreduce_advance(party->other_sum, &other_done));
+    LS_TRY(ls_allreduce_advance(party->sum, done));
+    *done = *done && other_done;
+    return LS_OK;
+}
+
+static void begin(test_scene *scene)
+{
+    FOR_LOCAL_RANKS(rank, scene->fleet)
+    party_of(scene, rank)->begun = false;
+}
+
+static void check_sums(test_scene *scene)
+{
+    ls__fleet *fleet = scene->fleet;
+
+    open_sums(scene);
+    begin(scene);
+    assert_ok(fleet->run(fleet, step_check, scene));
+    for (scene->step = 0; scene->step < 3; scene->step++) {
+        begin(scene);
+        assert_ok(fleet->run(fleet, step_sums, scene));
+        FOR_LOCAL_RANKS(rank, fleet)
+        for (int64_t i = 0; i < scene->count; i++) {
+            assert_true(party_of(scene, rank)->data[i] == exact_sum(fleet->ranks, i, scene->step));
+            assert_true(party_of(scene, rank)->other[i] ==
+                        exact_sum(fleet->ranks, i, scene->step + 5));
+        }
+    }
+    close_sums(scene);
+}
+
+static void check_all_reduces(test_scene *scene)
+{
+    int64_t ranks = scene->fleet->ranks;
+    const int64_t counts[] = {0, 1, ranks - 1, ranks, ranks + 1, 1000, COUNT_MAX};
+
+    for (int a = 0; a < LS_ALGORITHM_COUNT; a++) {
+        scene->algorithm = ls_algorithm_at(a);
+        if (!scene->algorithm->reduce &&
+            !transport_of(scene, scene->fleet->first)->table->all_reduce)
+            continue;
+        for (int i = 0; i < 7; i++) {
+            scene->count = counts[i];
+            check_sums(scene);
+        }
+    }
+}
+
+/* ---- the same bits whatever the timing ---- */
+
+static float rough(int rank, int64_t index)
+{
+    return (float)ls__normal(7, LS__STREAM_INIT, (uint64_t)(rank * COUNT_MAX + index));
+}
+
+/* As src/comm/ring.c draws it: a block's sum begins one rank after its owner. */
+static float ring_sum(int ranks, int owner, int64_t index)
+{
+    float sum = rough((owner + 1) % ranks, index);
+
+    for (int i = 2; i <= ranks; i++)
+        sum = rough((owner + i) % ranks, index) + sum;
+    return sum;
+}
+
+static ls_status step_rough(void *context, int rank, bool *done)
+{
+    test_scene *scene = context;
+    test_party *party = party_of(scene, rank);
+
+    if (!party->begun) {
+        party->begun = true;
+        for (int64_t i = 0; i < scene->count; i++)
+            party->data[i] = rough(rank, i);
+        LS_TRY(ls_allreduce_start(party->sum));
+    }
+    return ls_allreduce_advance(party->sum, done);
+}
+
+static void check_order_of_sums(test_scene *scene)
+{
+    int ranks = scene->fleet->ranks;
+
+    scene->algorithm = &ls_algorithm_ring;
+    scene->count = 1009;
+    open_sums(scene);
+    begin(scene);
+    assert_ok(scene->fleet->run(scene->fleet, step_rough, scene));
+    FOR_LOCAL_RANKS(rank, scene->fleet)
+    for (int owner = 0; owner < ranks; owner++) {
+        ls_range block = ls_block(scene->count, ranks, owner);
+        for (int64_t i = block.offset; i < block.offset + block.count; i++)
+            assert_true(party_of(scene, rank)->data[i] == ring_sum(ranks, owner, i));
+    }
+    close_sums(scene);
+}
+
+/* ---- the two phases apart: lanes of 8 bytes, then floats of 4 ---- */
+
+static ls_status step_phase(void *context, int rank, bool *done)
+{
+    test_party *party = party_of(context, rank);
+
+    if (!party->begun) {
+        party->begun = true;
+        LS_TRY(ls_collective_start(party->phase));
+    }
+    return ls_collective_advance(party->phase, done);
+}
+
+static void run_phase(test_scene *scene, const ls_schedule *schedule, bool wide)
+{
+    FOR_LOCAL_RANKS(rank, scene->fleet)
+    {
+        test_party *party = party_of(scene, rank);
+        ls_payload payload = payload_of(scene, rank);
+        if (wide) {
+            payload.data = party->wide;
+            payload.type = &ls_sum_f64;
+        }
+        assert_ok(ls_collective_open(&party->phase, transport_of(scene, rank), schedule, &payload));
+    }
+    begin(scene);
+    assert_ok(scene->fleet->run(scene->fleet, step_phase, scene));
+    FOR_LOCAL_RANKS(rank, scene->fleet)
+    ls_collective_close(party_of(scene, rank)->phase);
+}
+
+/* What is not a rank's own is spoilt between the phases, so that it must come from its owner. */
+static void round_owned(test_scene *scene, int rank)
+{
+    test_party *party = party_of(scene, rank);
+    ls_range own = ls_algorithm_owned(scene->algorithm, scene->fleet->ranks, rank, scene->count);
+
+    for (int64_t i = 0; i < scene->count; i++)
+        party->data[i] = -1;
+    for (int64_t i = own.offset; i < own.offset + own.count; i++)
+        party->data[i] = (float)party->wide[i];
+}
+
+static void check_phases_apart(test_scene *scene)
+{
+    static const ls_algorithm *const both[] = {&ls_algorithm_ring, &ls_algorithm_naive};
+    ls__fleet *fleet = scene->fleet;
+
+    scene->count = 1009;
+    for (int a = 0; a < 2; a++) {
+        scene->algorithm = both[a];
+        FOR_LOCAL_RANKS(rank, fleet)
+        for (int64_t i = 0; i < scene->count; i++)
+            party_of(scene, rank)->wide[i] = (double)addend(rank, i, 0);
+        run_phase(scene, both[a]->reduce, true);
+        FOR_LOCAL_RANKS(rank, fleet)
+        round_owned(scene, rank);
+        run_phase(scene, both[a]->distribute, false);
+        FOR_LOCAL_RANKS(rank, fleet)
+        for (int64_t i = 0; i < scene->count; i++)
+            assert_true(party_of(scene, rank)->data[i] == exact_sum(fleet->ranks, i, 0));
+    }
+}
+
+/* ---- counters ---- */
+
+static int64_t messages_of(const ls_schedule *schedule, int ranks, int rank, int64_t count)
+{
+    int64_t messages = 0;
+
+    for (int64_t i = 0; i < schedule->rounds(ranks); i++) {
+        ls_span span = schedule->round(ranks, rank, i).send;
+        messages += ls_span_range(count, schedule->blocks(ranks), span).count > 0;
+    }
+    return messages;
+}
+
+static void check_counters_of(test_scene *scene)
+{
+    ls__fleet *fleet = scene->fleet;
+    const ls_algorithm *algorithm = scene->algorithm;
+    ls_traffic before[LS__FLEET_MAX];
+
+    open_sums(scene);
+    FOR_LOCAL_RANKS(rank, fleet)
+    before[rank] = fleet->transport[rank]->traffic;
+    begin(scene);
+    assert_ok(fleet->run(fleet, step_rough, scene));
+    FOR_LOCAL_RANKS(rank, fleet)
+    {
+        ls_traffic after = fleet->transport[rank]->traffic;
+        int64_t sent = after.sent_bytes - before[rank].sent_bytes;
+        int64_t count = scene->count;
+        assert_true(
+            sent ==
+            ls_schedule_sent_bytes(algorithm->reduce, fleet->ranks, rank, count, 4) +
+                ls_schedule_sent_bytes(algorithm->distribute, fleet->ranks, rank, count, 4));
+        assert_true(after.received_bytes - before[rank].received_bytes == sent ||
+                    count % fleet->ranks != 0);
+        /* Empty blocks send nothing; long ones may be split. */
+        assert_true(after.sent_messages - before[rank].sent_messages >=
+                    messages_of(algorithm->reduce, fleet->ranks, rank, count) +
+                        messages_of(algorithm->distribute, fleet->ranks, rank, count));
+        assert_true(count > 0 || after.sent_messages == before[rank].sent_messages);
+    }
+    close_sums(scene);
+}
+
+static void check_counters(test_scene *scene)
+{
+    int64_t ranks = scene->fleet->ranks;
+    const int64_t counts[] = {0, 1, ranks * 1000, 1009};
+
+    scene->algorithm = &ls_algorithm_ring;
+    for (int i = 0; i < 4; i++) {
+        scene->count = counts[i];
+        check_counters_of(scene);
+    }
+}
+
+/* ---- ranks that do not mean the same ---- */
+
+static ls_status step_disagree(void *context, int rank, bool *done)
+{
+    test_party *party = party_of(context, rank);
+
+    party->status = step_check(context, rank, done);
+    if (party->status != LS_OK) {
+        snprintf(party->text, sizeof party->text, "%s", ls_last_error()->text);
+        *done = true;
+    }
+    return LS_OK;
+}
+
+typedef enum difference { OTHER_COUNT, OTHER_TYPE, OTHER_ALGORITHM } difference;
+
+static void check_disagreement(test_scene *scene, difference odd, const char *says)
+{
+    ls__fleet *fleet = scene->fleet;
+
+    FOR_LOCAL_RANKS(rank, fleet)
+    {
+        bool odd_one = rank == fleet->ranks - 1;
+        ls_payload payload = payload_of(scene, rank);
+        const ls_algorithm *algorithm = &ls_algorithm_ring;
+        if (odd_one && odd == OTHER_COUNT)
+            payload.count++;
+        if (odd_one && odd == OTHER_TYPE)
+            payload.type = &ls_sum_f64;
+        if (odd_one && odd == OTHER_ALGORITHM)
+            algorithm = &ls_algorithm_naive;
+        assert_ok(ls_allreduce_open(&party_of(scene, rank)->sum, fleet->transport[rank], algorithm,
+                                    &payload));
+    }
+    begin(scene);
+    assert_ok(fleet->run(fleet, step_disagree, scene));
+    FOR_LOCAL_RANKS(rank, fleet)
+    {
+        assert_int_equal(party_of(scene, rank)->status, LS_BAD_USAGE);
+        assert_non_null(strstr(party_of(scene, rank)->text, says));
+        ls_allreduce_close(party_of(scene, rank)->sum);
+    }
+}
+
+static void check_disagreements(test_scene *scene)
+{
+    char says[80];
+    int odd_one = scene->fleet->ranks - 1;
+
+    if (odd_one == 0)
+        return;
+    scene->count = 100;
+    snprintf(says, sizeof says, "count is 100 on rank 0 but 101 on rank %d", odd_one);
+    check_disagreement(scene, OTHER_COUNT, says);
+    snprintf(says, sizeof says, "element type is f32 on rank 0 but f64 on rank %d", odd_one);
+    check_disagreement(scene, OTHER_TYPE, says);
+    snprintf(says, sizeof says, "naive on rank %d", odd_one);
+    check_disagreement(scene, OTHER_ALGORITHM, says);
+}
+
+/* ---- the suite ---- */
+
+void ls__conformance(ls__fleet *fleet)
+{
+    static void (*const checks[])(test_scene *) = {
+        check_messages,      check_combining,    check_wrong_lengths, check_all_reduces,
+        check_order_of_sums, check_phases_apart, check_counters,      check_disagreements,
+    };
+    test_party *parties = aligned_alloc(64, LS__FLEET_MAX * sizeof *parties);
+
+    assert_non_null(parties);
+    for (size_t i = 0; i < sizeof checks / sizeof checks[0]; i++) {
+        test_scene scene = {.fleet = fleet, .party = parties};
+        memset(parties, 0, LS__FLEET_MAX * sizeof *parties);
+        checks[i](&scene);
+    }
+    free(parties);
+}

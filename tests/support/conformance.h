@@ -1,0 +1,28 @@
+/* What every transport must do, written once and run on each: messages, combining, lengths,
+ * counters, and all-reduces on top. */
+#ifndef LS_TESTS_SUPPORT_CONFORMANCE_H
+#define LS_TESTS_SUPPORT_CONFORMANCE_H
+
+#include "lockstep/transport.h"
+#include "support/test.h"
+
+enum { LS__FLEET_MAX = 8 };
+
+/* Moves one rank's program as far as it gets without waiting. */
+typedef ls_status ls__fleet_step(void *context, int rank, bool *done);
+
+/* Ranks joined by the transport under test; some or all of them live in this process. */
+typedef struct ls__fleet {
+    int ranks; /* at most LS__FLEET_MAX */
+    int first; /* the ranks of this process are first .. first + count - 1 */
+    int count;
+    ls_transport *transport[LS__FLEET_MAX]; /* by rank; NULL for ranks elsewhere */
+    /* Runs the local ranks until each is done; returns the first failure. */
+    ls_status (*run)(struct ls__fleet *fleet, ls__fleet_step *step, void *context);
+    void *context; /* of `run` */
+} ls__fleet;
+
+/* Runs the whole suite; fails through CMocka's asserts. All processes of the fleet call it. */
+void ls__conformance(ls__fleet *fleet);
+
+#endif

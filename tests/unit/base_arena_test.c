@@ -1,0 +1,101 @@
+/* The arena: its ledger, its limit, and arithmetic that must not wrap. */
+#include <string.h>
+
+#include "base/arena.h"
+#include "support/test.h"
+
+static void test_ledger(void **state)
+{
+    ls__arena *arena = NULL;
+    float *parameters = NULL;
+    double *lanes = NULL;
+
+    (void)state;
+    assert_ok(ls__arena_open(&arena, 0));
+    assert_ok(ls__arena_take(arena, LS__PARAMETERS, 1000, sizeof *parameters, &parameters));
+    assert_ok(ls__arena_take(arena, LS__LANES, 10, sizeof *lanes, &lanes));
+    assert_int_equal(ls__arena_booked(arena, LS__PARAMETERS), 4000);
+    assert_int_equal(ls__arena_booked(arena, LS__LANES), 80);
+    assert_int_equal(ls__arena_booked(arena, LS__DATA), 0);
+    assert_int_equal(ls__arena_total(arena), 4080);
+    assert_int_equal((uintptr_t)parameters % LS__ARENA_ALIGNMENT, 0);
+    assert_int_equal((uintptr_t)lanes % LS__ARENA_ALIGNMENT, 0);
+    for (int i = 0; i < 1000; i++)
+        assert_true(parameters[i] == 0);
+    ls__arena_close(arena);
+}
+
+static void test_limit_counts_what_is_taken(void **state)
+{
+    ls__arena *arena = NULL;
+    char *piece = NULL;
+
+    (void)state;
+    assert_ok(ls__arena_open(&arena, 1000));
+    assert_ok(ls__arena_take(arena, LS__DATA, 600, 1, &piece));
+    assert_fails(ls__arena_take(arena, LS__ACTIVATIONS, 401, 1, &piece), LS_NO_MEMORY,
+                 "activations need 401 bytes");
+    assert_ok(ls__arena_take(arena, LS__DATA, 400, 1, &piece));
+    ls__arena_close(arena);
+}
+
+static void test_products_do_not_wrap(void **state)
+{
+    ls__arena *arena = NULL;
+    char *piece = NULL;
+
+    (void)state;
+    assert_ok(ls__arena_open(&arena, 0));
+    assert_fails(ls__arena_take(arena, LS__ACTIVATIONS, INT64_MAX / 2, 4, &piece), LS_NO_MEMORY,
+                 "more than any machine has");
+    assert_fails(ls__arena_take(arena, LS__ACTIVATIONS, INT64_MAX, 1, &piece), LS_NO_MEMORY,
+                 "more than any machine has");
+    assert_int_equal(ls__arena_total(arena), 0);
+    ls__arena_close(arena);
+}
+
+/* Above 2^31 bytes, refused with the number, before anything is taken. */
+static void test_above_an_int(void **state)
+{
+    ls__arena *arena = NULL;
+    char *piece = NULL;
+
+    (void)state;
+    assert_ok(ls__arena_open(&arena, 1 << 20));
+    assert_fails(ls__arena_take(arena, LS__ACTIVATIONS, INT64_C(3000000000), 4, &piece),
+                 LS_NO_MEMORY, "12000000000 bytes");
+    ls__arena_close(arena);
+}
+
+static void test_nothing_is_not_null(void **state)
+{
+    ls__arena *arena = NULL;
+    char *piece = NULL;
+
+    (void)state;
+    assert_ok(ls__arena_open(&arena, 0));
+    assert_ok(ls__arena_take(arena, LS__DATA, 0, 8, &piece));
+    assert_non_null(piece);
+    ls__arena_close(arena);
+    ls__arena_close(NULL);
+}
+
+static void test_memory_is_told(void **state)
+{
+    (void)state;
+    assert_true(ls__memory_available() > 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_ledger),
+        cmocka_unit_test(test_limit_counts_what_is_taken),
+        cmocka_unit_test(test_products_do_not_wrap),
+        cmocka_unit_test(test_above_an_int),
+        cmocka_unit_test(test_nothing_is_not_null),
+        cmocka_unit_test(test_memory_is_told),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
