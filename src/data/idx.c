@@ -2,6 +2,7 @@
 
 #include <assert.h>
 #include <errno.h>
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -19,6 +20,7 @@ struct ls__idx {
     ls__idx_kind kind;
     int64_t count, rows, cols;
     int64_t next; /* the entry that is read next */
+    bool cut;     /* the compressed stream ended too early */
 };
 
 static const char *entries_name(ls__idx_kind kind)
@@ -42,7 +44,7 @@ static ls_status read_up_to(ls__idx *idx, void *bytes, int64_t count, int64_t *g
     const char *reason = gzerror(idx->file, &code);
     if (code == Z_ERRNO)
         return ls__fail_errno("read", idx->path);
-    /* A compressed file that ends too early is an early end like any other. */
+    idx->cut = code == Z_BUF_ERROR; /* the caller knows how much is missing */
     LS_FAIL_IF(code != Z_OK && code != Z_STREAM_END && code != Z_BUF_ERROR, LS_BAD_INPUT,
                "%s is damaged: gzip says: %.200s", idx->path, reason);
     return LS_OK;
@@ -184,6 +186,8 @@ ls_status ls__idx_finish(ls__idx *idx)
 
     assert(idx->next == idx->count);
     LS_TRY(read_up_to(idx, &byte, 1, &got));
+    LS_FAIL_IF(idx->cut, LS_BAD_INPUT, "%s is truncated: its gzip checksum is not complete",
+               idx->path);
     LS_FAIL_IF(got > 0, LS_BAD_INPUT,
                "%s is too long: bytes follow the %lld %s that its header promises", idx->path,
                (long long)idx->count, entries_name(idx->kind));

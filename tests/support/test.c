@@ -73,3 +73,21 @@ const char *ls__test_folder(void)
     }
     return folder;
 }
+
+typedef struct named_path {
+    struct named_path *next;
+    char text[];
+} named_path;
+
+const char *ls__test_path(const char *name)
+{
+    static named_path *paths; /* kept reachable: not a leak */
+    size_t size = strlen(ls__test_folder()) + strlen(name) + 2;
+    named_path *made = malloc(sizeof *made + size);
+
+    assert_non_null(made);
+    snprintf(made->text, size, "%s/%s", ls__test_folder(), name);
+    made->next = paths;
+    paths = made;
+    return made->text;
+}

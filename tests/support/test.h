@@ -35,4 +35,7 @@ void ls__figure(const char *format, ...) __attribute__((format(printf, 1, 2)));
 /* A fresh folder of this process's own, removed when the process ends. */
 const char *ls__test_folder(void);
 
+/* The path of a name in that folder; valid to the end of the process. */
+const char *ls__test_path(const char *name);
+
 #endif

@@ -8,16 +8,6 @@
 #include "h5/h5.h"
 #include "support/test.h"
 
-static const char *in_folder(const char *name)
-{
-    static char path[4][LS__PATH_SIZE];
-    static int next;
-    char *here = path[next++ % 4];
-
-    assert_ok(ls__path_join(here, ls__test_folder(), name));
-    return here;
-}
-
 static ls__h5_shape shape_of(int rank, int64_t a, int64_t b, int64_t c)
 {
     return (ls__h5_shape){.rank = rank, .extent = {a, b, c}};
@@ -27,7 +17,7 @@ static void test_arrays_of_every_type(void **state)
 {
     static const ls__h5_type types[] = {LS__H5_U8,  LS__H5_U16, LS__H5_I32,
                                         LS__H5_I64, LS__H5_F32, LS__H5_F64};
-    const char *path = in_folder("types.h5");
+    const char *path = ls__test_path("types.h5");
     ls__h5_shape shape = shape_of(3, 2, 3, 4);
     unsigned char bytes[24 * 8];
     unsigned char back[24 * 8];
@@ -62,7 +52,7 @@ static void test_arrays_of_many_sizes(void **state)
     static const int64_t sizes[][2] = {{1, 1}, {3, 400001}, {1031, 517}, {0, 5}, {5, 0}};
     static float values[1300000];
     static float back[1300000];
-    const char *path = in_folder("sizes.h5");
+    const char *path = ls__test_path("sizes.h5");
     char name[64];
     ls__h5 *file = NULL;
 
@@ -94,7 +84,7 @@ static void test_streams(void **state)
 {
     static uint16_t tokens[300000];
     static uint16_t back[300000];
-    const char *path = in_folder("stream.h5");
+    const char *path = ls__test_path("stream.h5");
     ls__h5_shape entry = {0};
     ls__h5_shape images = shape_of(2, 5, 3, 0);
     ls__h5_shape all = shape_of(1, 300000, 0, 0);
@@ -129,7 +119,7 @@ static void test_streams(void **state)
 
 static void test_attributes(void **state)
 {
-    const char *path = in_folder("attributes.h5");
+    const char *path = ls__test_path("attributes.h5");
     const uint8_t bytes[] = {0, 10, 255, 0};
     ls__h5_shape shape = shape_of(1, 4, 0, 0);
     uint8_t bytes_back[8];
@@ -182,7 +172,7 @@ static void test_attributes(void **state)
 
 static void test_names(void **state)
 {
-    const char *path = in_folder("names.h5");
+    const char *path = ls__test_path("names.h5");
     ls__h5_shape shape = shape_of(1, 1, 0, 0);
     char name[LS__H5_NAME_SIZE];
     int64_t count = 0;
@@ -216,7 +206,7 @@ static void test_names(void **state)
 
 static void test_mismatches_are_named(void **state)
 {
-    const char *path = in_folder("mismatch.h5");
+    const char *path = ls__test_path("mismatch.h5");
     ls__h5_shape shape = shape_of(2, 2, 3, 0);
     ls__h5_shape other = shape_of(2, 3, 2, 0);
     float values[6] = {0};
@@ -244,7 +234,7 @@ static void test_the_same_content_gives_the_same_bytes(void **state)
 
     (void)state;
     for (int i = 0; i < 2; i++) {
-        const char *path = in_folder(i ? "same1.h5" : "same0.h5");
+        const char *path = ls__test_path(i ? "same1.h5" : "same0.h5");
         ls__h5 *file = NULL;
         assert_ok(ls__h5_create(&file, path));
         assert_ok(ls__h5_write(file, "a/b", LS__H5_U8, &shape, "abcd"));
@@ -264,8 +254,8 @@ static void test_the_same_content_gives_the_same_bytes(void **state)
 
 static void test_nothing_stands_there_before_publish(void **state)
 {
-    const char *path = in_folder("whole.h5");
-    const char *temporary = in_folder("whole.h5.tmp");
+    const char *path = ls__test_path("whole.h5");
+    const char *temporary = ls__test_path("whole.h5.tmp");
     ls__h5_shape shape = shape_of(1, 1, 0, 0);
     uint8_t one = 1;
     ls__h5 *file = NULL;
@@ -287,7 +277,7 @@ static void test_nothing_stands_there_before_publish(void **state)
 
 static void test_a_failed_write_cannot_be_published(void **state)
 {
-    const char *path = in_folder("failed.h5");
+    const char *path = ls__test_path("failed.h5");
     ls__h5_shape shape = shape_of(1, 1, 0, 0);
     uint8_t one = 1;
     ls__h5 *file = NULL;
@@ -298,7 +288,7 @@ static void test_a_failed_write_cannot_be_published(void **state)
     assert_fails(ls__h5_write(file, "a", LS__H5_U8, &shape, &one), LS_IO, "cannot make a in");
     assert_fails(ls__h5_publish(file), LS_IO, "an earlier write to it failed");
     assert_false(ls__path_exists(path));
-    assert_false(ls__path_exists(in_folder("failed.h5.tmp")));
+    assert_false(ls__path_exists(ls__test_path("failed.h5.tmp")));
 }
 
 static void test_places_where_no_file_can_be(void **state)
@@ -309,7 +299,7 @@ static void test_places_where_no_file_can_be(void **state)
     (void)state;
     assert_fails(ls__h5_create(&file, ls__test_folder()), LS_BAD_USAGE,
                  "something that is no file");
-    assert_fails(ls__h5_create(&file, in_folder("absent/a.h5")), LS_BAD_USAGE,
+    assert_fails(ls__h5_create(&file, ls__test_path("absent/a.h5")), LS_BAD_USAGE,
                  "make the folder first");
     assert_fails(ls__h5_create(&file, ""), LS_BAD_USAGE, "cannot be the path");
     memset(path, 'x', sizeof path - 1);
