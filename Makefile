@@ -20,7 +20,7 @@ PKGS   := $(MPI) openblas $(HDF5) libxxhash zlib inih
 # -isystem keeps our warnings out of other people's headers.
 PKG_CFLAGS := $(patsubst -I%,-isystem %,$(shell pkg-config --cflags $(PKGS) 2>/dev/null))
 PKG_LIBS   := $(shell pkg-config --libs $(PKGS) 2>/dev/null) -lm -pthread
-TEST_LIBS  := $(shell pkg-config --libs cmocka 2>/dev/null)
+TEST_LIBS  := $(shell pkg-config --libs cmocka mpfr 2>/dev/null)
 
 WARN := -Wall -Wextra -Wpedantic -Werror -Wconversion -Wshadow -Wstrict-prototypes \
         -Wmissing-prototypes -Wvla -Wformat=2 -Wundef -Wpointer-arith -Wcast-qual -Wwrite-strings \

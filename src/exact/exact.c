@@ -1,0 +1,285 @@
+/* The spills of a block of LS_EXACT_BLOCK elements are looked at only where the block's byte in
+ * `touched` says that something was spilt there since the last reset. */
+#include "lockstep/exact.h"
+
+#include <assert.h>
+#include <float.h>
+#include <math.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#include "exact/fixed.h"
+#include "exact/two_sum.h"
+
+_Static_assert((int)LS_EXACT_RECORDS == (int)LS__FIXED_PIECES, "an element's records");
+
+struct ls_exact {
+    double *lanes; /* (count) */
+    int64_t count;
+    int64_t blocks;
+    unsigned char *touched; /* (blocks) */
+    ls__fixed *spills;      /* (count), zero where not touched */
+    size_t spill_bytes;
+    ls_element_type type;
+};
+
+/* ---- life cycle ---- */
+
+/* Reserves addresses; the system finds memory for a page when it is first written. */
+static ls__fixed *reserve_spills(size_t bytes)
+{
+    void *spills = mmap(NULL, bytes, PROT_READ | PROT_WRITE,
+                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+
+    if (spills == MAP_FAILED)
+        return NULL;
+#ifdef MADV_NOHUGEPAGE
+    /* Else a single spill could take two megabytes. Where it is refused that is all that is lost.
+     */
+    (void)madvise(spills, bytes, MADV_NOHUGEPAGE);
+#endif
+    return spills;
+}
+
+static void combine(void *context, void *into, const void *from, int64_t count)
+{
+    ls_exact *exact = context;
+
+    ls_exact_combine(exact, (double *)into - exact->lanes, from, count);
+}
+
+ls_status ls_exact_open(ls_exact **exact, int64_t count, double *lanes)
+{
+    int64_t bytes = 0;
+    ls_exact *opened = NULL;
+
+    assert(count >= 0);
+    LS_FAIL_IF(__builtin_mul_overflow(count, (int64_t)sizeof(ls__fixed), &bytes), LS_NO_MEMORY,
+               "exact sums over %lld elements: no machine has as much", (long long)count);
+    opened = calloc(1, sizeof *opened);
+    LS_FAIL_IF(!opened, LS_NO_MEMORY, "no memory for exact sums");
+    opened->lanes = lanes;
+    opened->count = count;
+    opened->blocks = count / LS_EXACT_BLOCK + (count % LS_EXACT_BLOCK != 0);
+    opened->spill_bytes = bytes > 0 ? (size_t)bytes : 1;
+    opened->type = (ls_element_type){"exact", sizeof(double), combine, opened};
+    opened->touched = calloc((size_t)opened->blocks + 1, 1);
+    opened->spills = reserve_spills(opened->spill_bytes);
+    if (!opened->touched || !opened->spills) {
+        ls_exact_close(opened);
+        return LS_FAIL(LS_NO_MEMORY,
+                       "the system refused %lld bytes of address space for exact sums over %lld "
+                       "elements: see `ulimit -v` and vm.overcommit_memory, or use a smaller model",
+                       (long long)bytes, (long long)count);
+    }
+    ls_exact_reset(opened);
+    *exact = opened;
+    return LS_OK;
+}
+
+void ls_exact_close(ls_exact *exact)
+{
+    if (!exact)
+        return;
+    if (exact->spills)
+        munmap(exact->spills, exact->spill_bytes);
+    free(exact->touched);
+    free(exact);
+}
+
+static void assert_range(const ls_exact *exact, int64_t offset, int64_t count)
+{
+    assert(offset >= 0 && count >= 0 && offset <= exact->count && count <= exact->count - offset);
+}
+
+/* The first touched block from `block` on, or exact->blocks. */
+static int64_t next_touched(const ls_exact *exact, int64_t block)
+{
+    const unsigned char *found = memchr(exact->touched + block, 1, (size_t)(exact->blocks - block));
+
+    return found ? found - exact->touched : exact->blocks;
+}
+
+void ls_exact_reset(ls_exact *exact)
+{
+    if (exact->count > 0)
+        memset(exact->lanes, 0, (size_t)exact->count * sizeof *exact->lanes);
+    for (int64_t block = next_touched(exact, 0); block < exact->blocks;
+         block = next_touched(exact, block + 1)) {
+        int64_t first = block * LS_EXACT_BLOCK;
+        int64_t left = exact->count - first;
+        int64_t count = left < LS_EXACT_BLOCK ? left : LS_EXACT_BLOCK;
+
+        memset(exact->spills + first, 0, (size_t)count * sizeof *exact->spills);
+        exact->touched[block] = 0;
+    }
+}
+
+/* ---- adding ---- */
+
+static bool spill(ls_exact *exact, int64_t index, double value)
+{
+    exact->touched[index / LS_EXACT_BLOCK] = 1;
+    return ls__fixed_add(&exact->spills[index], value);
+}
+
+/* Beside the hot loops and out of their way. */
+static __attribute__((noinline)) void spill_errors(ls_exact *exact, int64_t offset,
+                                                   const double *error, int64_t count)
+{
+    for (int64_t i = 0; i < count; i++)
+        if (fabs(error[i]) > 0 && !spill(exact, offset + i, error[i]))
+            exact->lanes[offset + i] = (double)NAN;
+}
+
+void ls_exact_add(ls_exact *exact, int64_t offset, const float *addend, int64_t count)
+{
+    double error[LS_EXACT_BLOCK];
+
+    assert_range(exact, offset, count);
+    for (int64_t i = 0; i < count; i += LS_EXACT_BLOCK) {
+        int64_t size = count - i < LS_EXACT_BLOCK ? count - i : LS_EXACT_BLOCK;
+
+        if (ls__two_sum_float(exact->lanes + offset + i, error, addend + i, size))
+            spill_errors(exact, offset + i, error, size);
+    }
+}
+
+void ls_exact_combine(ls_exact *exact, int64_t offset, const double *from, int64_t count)
+{
+    double error[LS_EXACT_BLOCK];
+
+    assert_range(exact, offset, count);
+    for (int64_t i = 0; i < count; i += LS_EXACT_BLOCK) {
+        int64_t size = count - i < LS_EXACT_BLOCK ? count - i : LS_EXACT_BLOCK;
+
+        if (ls__two_sum_double(exact->lanes + offset + i, error, from + i, size))
+            spill_errors(exact, offset + i, error, size);
+    }
+}
+
+const ls_element_type *ls_exact_type(const ls_exact *exact)
+{
+    return &exact->type;
+}
+
+/* ---- spills ---- */
+
+/* The first element of index .. end - 1 whose spill is not zero, or `end`. */
+static int64_t next_spill(const ls_exact *exact, int64_t index, int64_t end)
+{
+    while (index < end) {
+        int64_t block = index / LS_EXACT_BLOCK;
+
+        if (!exact->touched[block]) {
+            block = next_touched(exact, block);
+            index = block * LS_EXACT_BLOCK;
+        } else if (ls__fixed_is_zero(&exact->spills[index])) {
+            index++;
+        } else {
+            return index;
+        }
+    }
+    return end;
+}
+
+int64_t ls_exact_spills(const ls_exact *exact, int64_t offset, int64_t count)
+{
+    int64_t end = offset + count;
+    int64_t records = 0;
+    double piece[LS_EXACT_RECORDS];
+
+    assert_range(exact, offset, count);
+    for (int64_t i = next_spill(exact, offset, end); i < end; i = next_spill(exact, i + 1, end))
+        records += ls__fixed_split(&exact->spills[i], piece);
+    return records;
+}
+
+int64_t ls_exact_export(const ls_exact *exact, int64_t *next, int64_t end, ls_spill *records,
+                        int64_t room)
+{
+    int64_t written = 0;
+    int64_t i = *next;
+
+    assert(room >= LS_EXACT_RECORDS);
+    assert_range(exact, i, end - i);
+    for (i = next_spill(exact, i, end); i < end && room - written >= LS_EXACT_RECORDS;
+         i = next_spill(exact, i + 1, end)) {
+        double piece[LS_EXACT_RECORDS];
+        int pieces = ls__fixed_split(&exact->spills[i], piece);
+
+        for (int k = 0; k < pieces; k++)
+            records[written++] = (ls_spill){i, piece[k]};
+    }
+    *next = i;
+    return written;
+}
+
+ls_status ls_exact_absorb(ls_exact *exact, const ls_spill *records, int64_t count)
+{
+    for (int64_t i = 0; i < count; i++) {
+        LS_FAIL_IF(records[i].index < 0 || records[i].index >= exact->count, LS_COMM,
+                   "a spill record is for element %lld of %lld: it was damaged on its way",
+                   (long long)records[i].index, (long long)exact->count);
+        LS_FAIL_IF(!spill(exact, records[i].index, records[i].value), LS_COMM,
+                   "a spill record for element %lld holds %a, which no FP32 numbers leave over: it "
+                   "was damaged on its way",
+                   (long long)records[i].index, records[i].value);
+    }
+    return LS_OK;
+}
+
+/* ---- the result ---- */
+
+static inline float mean(double total, double divisor)
+{
+    float result = (float)(total / divisor);
+
+    return isnan(result) ? NAN : result;
+}
+
+static void round_lanes(float *restrict out, const double *restrict lanes, int64_t count,
+                        double divisor)
+{
+    for (int64_t i = 0; i < count; i++)
+        out[i] = mean(lanes[i], divisor);
+}
+
+/* RN64 of lane and spill together. */
+static double total_of(double lane, const ls__fixed *spilt)
+{
+    ls__fixed total = *spilt;
+
+    if (!isfinite(lane))
+        return lane;
+    return ls__fixed_add(&total, lane) ? ls__fixed_round(&total) : (double)NAN;
+}
+
+void ls_exact_round(const ls_exact *exact, int64_t offset, int64_t count, double divisor,
+                    float *out)
+{
+    int64_t end = offset + count;
+
+    assert_range(exact, offset, count);
+    for (int64_t i = offset; i < end;) {
+        int64_t next = next_spill(exact, i, end);
+
+        round_lanes(out + (i - offset), exact->lanes + i, next - i, divisor);
+        if (next < end)
+            out[next - offset] = mean(total_of(exact->lanes[next], &exact->spills[next]), divisor);
+        i = next + 1;
+    }
+}
+
+int64_t ls_exact_nonfinite(const ls_exact *exact, int64_t offset, int64_t count)
+{
+    const double *lanes = exact->lanes + offset;
+    int64_t found = 0;
+
+    assert_range(exact, offset, count);
+    for (int64_t i = 0; i < count; i++)
+        found += !(fabs(lanes[i]) <= DBL_MAX);
+    return found;
+}

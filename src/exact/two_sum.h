@@ -1,0 +1,13 @@
+/* TwoSum over a few elements, vectorised. */
+#ifndef LS_EXACT_TWO_SUM_H
+#define LS_EXACT_TWO_SUM_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/* lane[i] + addend[i] = new lane[i] + error[i], exactly; an error is NaN where the new lane is
+ * infinite or NaN. True where an error is neither 0 nor NaN. The arrays do not overlap. */
+bool ls__two_sum_float(double *lane, double *error, const float *addend, int64_t count);
+bool ls__two_sum_double(double *lane, double *error, const double *addend, int64_t count);
+
+#endif
