@@ -20,16 +20,6 @@ static bool rounds_to_nearest(void)
            -one - little == -one && -one - much < -one && one_float + little_float == one_float;
 }
 
-/* Operands are normal numbers, results are not. */
-static bool writes_subnormals(void)
-{
-    volatile double least = DBL_MIN;
-    volatile float least_float = FLT_MIN;
-    volatile double narrow = FLT_TRUE_MIN;
-
-    return least / 2 != 0 && least_float / 2 != 0 && (float)narrow != 0;
-}
-
 /* Operands are subnormal, results are not. */
 static bool reads_subnormals(void)
 {
@@ -37,6 +27,16 @@ static bool reads_subnormals(void)
     volatile float least_float = FLT_TRUE_MIN;
 
     return least * 0x1p200 != 0 && least_float * 0x1p100f != 0 && (double)least_float != 0;
+}
+
+/* Operands are normal numbers, results are not; to be asked once subnormal numbers are read. */
+static bool writes_subnormals(void)
+{
+    volatile double least = DBL_MIN;
+    volatile float least_float = FLT_MIN;
+    volatile double narrow = 0x1p-149;
+
+    return least / 2 != 0 && least_float / 2 != 0 && (float)narrow != 0;
 }
 
 /* The very loops that sums are made of, on enough elements for the vectorised path. */
@@ -72,11 +72,11 @@ ls_status ls_exact_check_machine(void)
     LS_FAIL_IF(!rounds_to_nearest(), LS_BAD_INPUT,
                "this thread does not round to nearest, which exact sums stand on: something called "
                "fesetround, or set the processor's rounding mode");
-    LS_FAIL_IF(!writes_subnormals(), LS_BAD_INPUT,
-               "subnormal results are flushed to zero (FTZ), so sums would lose parts: build "
-               "without -ffast-math, also the libraries that are loaded");
     LS_FAIL_IF(!reads_subnormals(), LS_BAD_INPUT,
                "subnormal operands are read as zero (DAZ), so sums would lose parts: build "
+               "without -ffast-math, also the libraries that are loaded");
+    LS_FAIL_IF(!writes_subnormals(), LS_BAD_INPUT,
+               "subnormal results are flushed to zero (FTZ), so sums would lose parts: build "
                "without -ffast-math, also the libraries that are loaded");
     LS_FAIL_IF(!two_sum_is_exact(), LS_BAD_INPUT,
                "TwoSum lost the error of a sum: the compiler has rearranged it; build without "
