@@ -20,8 +20,8 @@
  * - The integer holds what is below 2^170. LS_EXACT_ADDENDS = 2^40 addends reach 2^155 in the spill
  *   and 2^168 in the lane: their sum, too, has room.
  *
- * Between ranks: add the lanes with the element type of ls_exact_type, in any order; then give the
- * spills of each rank, as records, to the rank that rounds.
+ * Between ranks: add the lanes, in any order (ls_exact_combine_into in a collective); then give
+ * each rank's spills, as records, to the rank that rounds.
  *
  * NaN and infinities stay visible in the lane, and the spill of such an element does not count. The
  * outcome is the same in every order: NaN where a NaN was added or both infinities, else the
@@ -36,7 +36,6 @@
 #include <stdint.h>
 
 #include "lockstep/status.h"
-#include "lockstep/transport.h"
 
 #define LS_EXACT_ADDENDS (INT64_C(1) << 40) /* of one element, at most, over all ranks together */
 
@@ -79,9 +78,10 @@ void ls_exact_add(ls_exact *exact, int64_t offset, const float *addend, int64_t 
  * to, which only damage can bring about, makes the element NaN where it is noticed. */
 void ls_exact_combine(ls_exact *exact, int64_t offset, const double *from, int64_t count);
 
-/* ls_exact_combine as a collective needs it: its payload is a part of the lanes. Valid until the
- * sums are closed. */
-const ls_element_type *ls_exact_type(const ls_exact *exact);
+/* ls_exact_combine as a collective asks for it, on a payload that is a part of the lanes:
+ *     ls_element_type lane = {"exact", sizeof(double), ls_exact_combine_into, exact};
+ * `into` points into the lanes. */
+void ls_exact_combine_into(void *exact, void *into, const void *from, int64_t count);
 
 /* ---- spills ---- */
 

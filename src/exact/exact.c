@@ -22,7 +22,6 @@ struct ls_exact {
     unsigned char *touched; /* (blocks) */
     ls__fixed *spills;      /* (count), zero where not touched */
     size_t spill_bytes;
-    ls_element_type type;
 };
 
 /* ---- life cycle ---- */
@@ -43,13 +42,6 @@ static ls__fixed *reserve_spills(size_t bytes)
     return spills;
 }
 
-static void combine(void *context, void *into, const void *from, int64_t count)
-{
-    ls_exact *exact = context;
-
-    ls_exact_combine(exact, (double *)into - exact->lanes, from, count);
-}
-
 ls_status ls_exact_open(ls_exact **exact, int64_t count, double *lanes)
 {
     int64_t bytes = 0;
@@ -64,10 +56,9 @@ ls_status ls_exact_open(ls_exact **exact, int64_t count, double *lanes)
     opened->count = count;
     opened->blocks = count / LS_EXACT_BLOCK + (count % LS_EXACT_BLOCK != 0);
     opened->spill_bytes = bytes > 0 ? (size_t)bytes : 1;
-    opened->type = (ls_element_type){"exact", sizeof(double), combine, opened};
-    opened->touched = calloc((size_t)opened->blocks + 1, 1);
     opened->spills = reserve_spills(opened->spill_bytes);
-    if (!opened->touched || !opened->spills) {
+    opened->touched = opened->spills ? calloc((size_t)opened->blocks + 1, 1) : NULL;
+    if (!opened->touched) {
         ls_exact_close(opened);
         return LS_FAIL(LS_NO_MEMORY,
                        "the system refused %lld bytes of address space for exact sums over %lld "
@@ -160,9 +151,11 @@ void ls_exact_combine(ls_exact *exact, int64_t offset, const double *from, int64
     }
 }
 
-const ls_element_type *ls_exact_type(const ls_exact *exact)
+void ls_exact_combine_into(void *context, void *into, const void *from, int64_t count)
 {
-    return &exact->type;
+    ls_exact *exact = context;
+
+    ls_exact_combine(exact, (double *)into - exact->lanes, from, count);
 }
 
 /* ---- spills ---- */

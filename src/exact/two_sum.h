@@ -6,7 +6,7 @@
 #include <stdint.h>
 
 /* lane[i] + addend[i] = new lane[i] + error[i], exactly; an error is NaN where the new lane is
- * infinite or NaN. True where an error is neither 0 nor NaN. The arrays do not overlap. */
+ * infinite or NaN. False where all errors are 0. The arrays do not overlap. */
 bool ls__two_sum_float(double *lane, double *error, const float *addend, int64_t count);
 bool ls__two_sum_double(double *lane, double *error, const double *addend, int64_t count);
 

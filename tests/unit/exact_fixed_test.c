@@ -26,15 +26,17 @@ static int between(int low, int high)
     return low + (int)(next() % (uint64_t)(high - low + 1));
 }
 
-static double random_sign(void)
+static double either_sign(double x)
 {
-    return next() & 1 ? -1 : 1;
+    return next() & 1 ? -x : x;
 }
 
 /* A multiple of 2^-149 below 2^150, of at most `bits` bits. */
 static double term(int bits)
 {
-    return random_sign() * ldexp((double)(next() >> (64 - bits)), between(-149, 149 - bits));
+    double significand = (double)(next() >> (64 - bits));
+
+    return either_sign(ldexp(significand, between(-149, 149 - bits)));
 }
 
 static void any_terms(double x[TERMS])
@@ -55,7 +57,7 @@ static void cancelling_terms(double x[TERMS])
 static void halfway_terms(double x[TERMS])
 {
     int last_place = between(-147, 60);
-    double sign = random_sign();
+    double sign = either_sign(1);
 
     x[0] = sign * ldexp((double)(next() >> 12 | UINT64_C(1) << 52), last_place);
     x[1] = sign * ldexp(1, last_place - 1);
@@ -69,7 +71,7 @@ static void halfway_terms(double x[TERMS])
 static void carrying_terms(double x[TERMS])
 {
     memset(x, 0, TERMS * sizeof *x);
-    x[0] = random_sign() * ldexp(1, between(-90, 160));
+    x[0] = either_sign(ldexp(1, between(-90, 160)));
     x[1] = -copysign(ldexp(1, between(-149, ilogb(x[0]) - 50)), x[0]);
     x[2] = between(-1, 1) * 0x1p-149;
 }

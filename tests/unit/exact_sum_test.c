@@ -10,6 +10,7 @@
 
 #include "base/rng.h"
 #include "lockstep/exact.h"
+#include "lockstep/transport.h"
 #include "support/test.h"
 
 enum { RANKS = 8, MAX_ADDENDS = 4096, MAX_ELEMENTS = 4096, SMALL = 8 };
@@ -34,9 +35,9 @@ static int between(int low, int high)
     return low + (int)below(high - low + 1);
 }
 
-static float random_sign(void)
+static float either_sign(float x)
 {
-    return next() & 1 ? -1 : 1;
+    return next() & 1 ? -x : x;
 }
 
 /* ---- addends: x[0], x[stride], ... for one element ---- */
@@ -48,7 +49,7 @@ static float with_exponent(int exponent)
 {
     float significand = (float)(next() >> 41 | UINT64_C(1) << 23);
 
-    return random_sign() * ldexpf(significand, exponent - 23);
+    return either_sign(ldexpf(significand, exponent - 23));
 }
 
 static float any_finite(void)
@@ -88,19 +89,19 @@ static void cancelling(float *x, int64_t count, int64_t stride)
 static void subnormals(float *x, int64_t count, int64_t stride)
 {
     for (int64_t j = 0; j < count; j++)
-        x[j * stride] = random_sign() * (float)(next() >> 41) * FLT_TRUE_MIN;
+        x[j * stride] = either_sign((float)(next() >> 41) * FLT_TRUE_MIN);
 }
 
 static void ends_of_the_range(float *x, int64_t count, int64_t stride)
 {
     for (int64_t j = 0; j < count; j++)
-        x[j * stride] = random_sign() * (j % 2 ? 0x1p127f : 0x1p-149f);
+        x[j * stride] = either_sign(j % 2 ? 0x1p127f : 0x1p-149f);
 }
 
 static void zeros(float *x, int64_t count, int64_t stride)
 {
     for (int64_t j = 0; j < count; j++)
-        x[j * stride] = random_sign() * (below(8) ? 0 : FLT_TRUE_MIN);
+        x[j * stride] = either_sign(below(8) ? 0 : FLT_TRUE_MIN);
 }
 
 /* Nearly every addition spills; the large ones then cancel, in pairs. */
@@ -123,15 +124,15 @@ static void ladder(float *x, int64_t count, int64_t stride)
  * so the rounding to FP64 decides the FP32 result. What is larger cancels. */
 static void halfway(float *x, int64_t count, int64_t stride)
 {
-    const float rest[] = {0, 0x1p-149f, -0x1p-149f};
     int place = between(-147, 73); /* of the double's last bit */
     uint32_t low = (UINT32_C(1) << 28) + (uint32_t)between(-1, 1);
-    float sign = random_sign();
+    uint64_t high = next() >> 41 | UINT64_C(1) << 23;
+    float sign = either_sign(1);
     float part[] = {
-        sign * ldexpf((float)(next() >> 41 | UINT64_C(1) << 23), place + 29),
+        sign * ldexpf((float)high, place + 29),
         sign * ldexpf((float)(low >> 5), place + 5),
         sign * ldexpf((float)((low & 31) * 2 + 1), place - 1),
-        rest[below(3)],
+        (float)between(-1, 1) * FLT_TRUE_MIN,
     };
 
     for (int64_t j = 0; j < count; j++)
@@ -243,11 +244,11 @@ static void add_in_two_pieces(ls_exact *sums, const float *addend, int64_t count
 /* As a collective calls it. */
 static void combine_in_two_pieces(int into, int from, int64_t count)
 {
-    const ls_element_type *type = ls_exact_type(rank_sums[into]);
+    ls_element_type type = {"exact", sizeof(double), ls_exact_combine_into, rank_sums[into]};
     int64_t cut = below(count + 1);
 
-    type->combine(type->context, lanes[into] + cut, lanes[from] + cut, count - cut);
-    type->combine(type->context, lanes[into], lanes[from], cut);
+    type.combine(type.context, lanes[into] + cut, lanes[from] + cut, count - cut);
+    type.combine(type.context, lanes[into], lanes[from], cut);
 }
 
 /* In messages of random sizes; the records are counted before. */
