@@ -434,9 +434,9 @@ static void test_different_flags_on_ranks(void **state)
     ls__process_free(&p);
 }
 
-/* A disk that fills up while a checkpoint is written: one line, exit 2, and nothing half-written. The limit on file sizes stands for the disk: 16 MiB (in
- * blocks of 512 bytes), which is enough for Open MPI's own files and too little for 1.6 M
- * parameters and their moments. */
+/* A disk that fills up while a checkpoint is written: one line, exit 2, and nothing half-written.
+ * The limit on file sizes stands for the disk: 16 MiB (in blocks of 512 bytes), which is enough for
+ * Open MPI's own files and too little for 1.6 M parameters and their moments. */
 static void test_full_disk(void **state)
 {
     char script[3 * LS__PATH_SIZE];
