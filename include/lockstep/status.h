@@ -52,7 +52,8 @@ ls_status ls_fail_at(const char *file, int line, ls_status status, const char *f
 ls_status ls_fail_from(int rank, ls_status status, const char *text);
 
 /* The status once more at the end lets compilers and analysers see that it is not LS_OK. */
-#define LS_FAIL(status, ...) (ls_fail_at(__FILE__, __LINE__, (status), __VA_ARGS__), (status))
+#define LS_FAIL(status, ...) \
+    (ls_fail_at(__FILE__, __LINE__, (status), __VA_ARGS__), (ls_status)(status))
 
 #define LS_FAIL_IF(condition, status, ...)         \
     do {                                           \
