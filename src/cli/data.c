@@ -1,11 +1,10 @@
-#include "cli/data.h"
-
+/* lockstep data text|images|info: making dataset files, and looking at them. No MPI. */
 #include <inttypes.h>
 #include <stdio.h>
-#include <string.h>
 
 #include "base/options.h"
 #include "base/units.h"
+#include "cli/commands.h"
 #include "data/dataset.h"
 #include "data/import.h"
 
@@ -251,41 +250,14 @@ static ls_status run_info(int argc, char **argv)
 
 /* ---- all three ---- */
 
-typedef struct command {
-    const ls__option_table *table;
-    ls_status (*run)(int argc, char **argv);
-} command;
-
-static const char *const names[] = {"text", "images", "info"};
-enum { COMMANDS = sizeof names / sizeof names[0] };
-
-static const command commands[COMMANDS] = {
-    {&text_table, run_text},
-    {&image_table, run_images},
-    {&info_table, run_info},
+static const ls__cli_entry commands[] = {
+    {"text", "make a dataset of text files", run_text},
+    {"images", "make a dataset of images and labels", run_images},
+    {"info", "say what a dataset file holds", run_info},
 };
-
-static void print_help(void)
-{
-    puts("lockstep data: make dataset files, and look at them\n");
-    for (int i = 0; i < COMMANDS; i++)
-        printf("  lockstep data %-8s %s\n", names[i], commands[i].table->summary);
-    puts("\nlockstep data COMMAND --help says more.");
-}
 
 ls_status ls__cli_data(int argc, char **argv)
 {
-    LS_FAIL_IF(argc < 2, LS_BAD_USAGE, "lockstep data needs text, images or info");
-    if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0) {
-        print_help();
-        return LS_OK;
-    }
-    for (int i = 0; i < COMMANDS; i++)
-        if (strcmp(argv[1], names[i]) == 0)
-            return commands[i].run(argc - 1, argv + 1);
-    const char *nearest = ls__nearest_name(argv[1], names, COMMANDS);
-    LS_FAIL_IF(nearest, LS_BAD_USAGE, "lockstep data has no command %s: did you mean %s?", argv[1],
-               nearest);
-    return LS_FAIL(LS_BAD_USAGE, "lockstep data has no command %s: it has text, images and info",
-                   argv[1]);
+    return ls__cli_dispatch("lockstep data", commands, sizeof commands / sizeof commands[0], argc,
+                            argv);
 }

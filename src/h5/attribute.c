@@ -43,7 +43,7 @@ ls_status ls__h5_set_real(ls__h5 *file, const char *object, const char *name, do
     return set_scalar(file, object, name, H5T_IEEE_F64LE, H5T_NATIVE_DOUBLE, &value);
 }
 
-/* A string of `size` bytes, its closing zero among them. */
+/* A string of `size` bytes, its closing zero among them, or of H5T_VARIABLE. */
 static hid_t string_type(size_t size, H5T_cset_t characters)
 {
     hid_t type = H5Tcopy(H5T_C_S1);
@@ -53,14 +53,12 @@ static hid_t string_type(size_t size, H5T_cset_t characters)
     return type;
 }
 
+/* Variable length is what h5py gives back as str; fixed length comes as bytes. */
 ls_status ls__h5_set_text(ls__h5 *file, const char *object, const char *name, const char *text)
 {
-    size_t size = strlen(text) + 1;
+    hid_t type = string_type(H5T_VARIABLE, H5T_CSET_UTF8);
+    ls_status status = set_scalar(file, object, name, type, type, &text);
 
-    LS_FAIL_IF(size > ATTRIBUTE_MAX, LS_BAD_INPUT, "the attribute %s of %s is longer than %d bytes",
-               name, file->path, ATTRIBUTE_MAX);
-    hid_t type = string_type(size, H5T_CSET_UTF8);
-    ls_status status = set_scalar(file, object, name, type, type, text);
     ls__h5_drop(type);
     return status;
 }

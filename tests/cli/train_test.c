@@ -13,6 +13,7 @@ enum { TEXT_BYTES = 6000, WORDS = 48 };
 
 static char text_data[LS__PATH_SIZE];
 static char tiny_data[LS__PATH_SIZE];
+static char long_data[LS__PATH_SIZE];
 
 /* Flags of a model that trains in no time. */
 #define SMALL                                                                            \
@@ -60,6 +61,7 @@ static int set_up(void **state)
     (void)state;
     make_dataset(text_data, "text.h5", TEXT_BYTES);
     make_dataset(tiny_data, "tiny.h5", 40);
+    make_dataset(long_data, "long.h5", 60000);
     return 0;
 }
 
@@ -372,8 +374,10 @@ static void test_refusals(void **state)
     refuses("tokens", "--data", tiny_data, NULL);
     refuses("needs 1032 training tokens, and there are 32", "--data", tiny_data, "--context", "8",
             "--batch", "1024", NULL);
-    refuses("activations need", "--data", text_data, "--context", "4096", "--batch", "1024",
-            "--micro-batch", "512", "--width", "1024", NULL);
+    /* Batch x heads x context x context is 2^34 floats: refused before any is taken. */
+    refuses("activations need 7", "--data", long_data, "--context", "32768", "--batch", "8",
+            "--heads", "16", "--width", "16", "--layers", "1", NULL);
+    refuses("need", "--data", text_data, "--layers", "400", "--width", "8192", NULL);
 }
 
 static void test_more_ranks_than_micro_batches(void **state)
@@ -430,9 +434,9 @@ static void test_different_flags_on_ranks(void **state)
     ls__process_free(&p);
 }
 
-/* A disk that fills up while a checkpoint is written: one line, exit 2, the checkpoint before is
- * whole, and no temporary file is left. The limit on file sizes stands for the disk; 1 block is 512
- * bytes. */
+/* A disk that fills up while a checkpoint is written: one line, exit 2, and nothing half-written.
+ * The limit on file sizes stands for the disk: 16 MiB (in blocks of 512 bytes), which is enough for
+ * Open MPI's own files and too little for 1.6 M parameters and their moments. */
 static void test_full_disk(void **state)
 {
     char script[3 * LS__PATH_SIZE];
@@ -443,16 +447,16 @@ static void test_full_disk(void **state)
 
     (void)state;
     snprintf(script, sizeof script,
-             "ulimit -f 40; exec %s train --data %s --run %s --ranks 2 --layers 1 --heads 2 "
-             "--width 16 --context 16 --batch 8 --warmup 2 --eval-every 0 --steps 20",
+             "ulimit -f 32768; exec %s train --data %s --run %s --ranks 2 --layers 2 --heads 2 "
+             "--width 256 --context 16 --batch 8 --warmup 2 --eval-every 0 --steps 2",
              ls__lockstep(), text_data, run);
     ls__process_run(&(ls__command){.argv = words}, &p);
     assert_exit(p, 2);
     assert_non_null(strstr(p.err, "free some room"));
     ls__process_free(&p);
-    assert_ok(ls__path_join(path, run, "checkpoints/step-00000020.h5"));
+    assert_ok(ls__path_join(path, run, "checkpoints/step-00000002.h5"));
     assert_false(ls__path_exists(path));
-    assert_ok(ls__path_join(path, run, "checkpoints/step-00000020.h5.tmp"));
+    assert_ok(ls__path_join(path, run, "checkpoints/step-00000002.h5.tmp"));
     assert_false(ls__path_exists(path));
 }
 
