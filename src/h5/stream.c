@@ -8,8 +8,8 @@
 #include "h5/internal.h"
 
 /* A chunk fits HDF5's chunk cache (1 MiB), so that appending less than a chunk at a time packs
- * each chunk once. Level 1 gives 1.16 times the size of level 6 on text and 1.03 times on images, in
- * a quarter to a half of the time. */
+ * each chunk once. Level 1 gives 1.16 times the size of level 6 on text and 1.03 times on images,
+ * in a quarter to a half of the time. */
 enum { CHUNK_BYTES = 256 << 10, DEFLATE_LEVEL = 1 };
 
 struct ls__h5_stream {
