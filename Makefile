@@ -5,6 +5,7 @@
 
 BUILD  ?= build
 PREFIX ?= /usr/local
+VERSION = $(shell sed -n 's/.*LS__VERSION "\(.*\)"/\1/p' src/base/version.h)
 ifeq ($(origin CC),default)
 CC     := gcc
 endif
@@ -47,7 +48,7 @@ exe  = $(patsubst %.c,$(BUILD)/%,$(1))
 all_obj := $(call obj,$(lib_src) $(cli_src) $(sup_src) $(test_src))
 
 .PHONY: all help setup demo test build-tests run-tests test-peer check check-format check-layers \
-        check-static sanitize bench bench-peers install uninstall format clean
+        check-static sanitize run-sanitized bench bench-peers install uninstall format clean
 .DELETE_ON_ERROR:
 .SECONDARY:
 
@@ -84,6 +85,78 @@ run-tests: build-tests
 
 test: setup ## install what is missing, build, pass all tests
 	+$(MAKE) run-tests
+
+demo: setup ## the whole path on the King James text, in five minutes
+	+$(MAKE) all
+	LOCKSTEP=$(BUILD)/lockstep scripts/demo
+
+test-peer: ## compare with PyTorch (installs it)
+	scripts/setup peer
+	+$(MAKE) all
+	/usr/bin/python3 tests/peer/compare_with_pytorch.py $(BUILD)/lockstep
+
+# ---- what `make check` checks ----
+
+sources := $(wildcard src/*/*.[ch] include/lockstep/*.h tests/*/*.[ch])
+
+check: check-format check-layers check-static sanitize ## format, layers, static analysis, sanitizers
+
+check-format:
+	@clang-format --dry-run --Werror $(sources)
+	shellcheck $(filter-out %.in,$(wildcard scripts/*)) bench/nanogpt bench/fashion-mnist \
+	    bench/peers/nanogpt data/prepare-* .ci/run
+
+check-layers:
+	scripts/check-layers
+
+# Another compiler's warnings, then two analysers.
+check-static:
+	+$(MAKE) CC=clang BUILD=build/clang build-tests
+	cppcheck --quiet --error-exitcode=1 --inline-suppr --enable=warning \
+	    --suppress=missingIncludeSystem --suppress=invalidFunctionArg --std=c11 -Iinclude -Isrc src
+	@clang-tidy --quiet --warnings-as-errors='*' $(lib_src) $(cli_src) -- $(filter-out -W%,$(CFLAGS))
+
+# Tests of one process, under the address and undefined-behaviour sanitizers. gcc's warnings about
+# truncated formats are false there: it warns about the checks that it inserts.
+sanitize: ## the unit and simulation tests under sanitizers
+	+$(MAKE) BUILD=build/sanitize SANITIZE="-fsanitize=address,undefined -fno-omit-frame-pointer \
+	    -fno-sanitize-recover=undefined -Wno-format-truncation" run-sanitized
+
+run-sanitized: $(call exe,$(unit_src) $(sim_src))
+	scripts/run-tests $(BUILD) /unit/ /sim/
+
+# ---- measuring ----
+
+bench: all ## the all-reduce at 2 and 4 ranks, and nanoGPT's recipe
+	$(BUILD)/lockstep bench allreduce --ranks 2
+	$(BUILD)/lockstep bench allreduce --ranks 4 --max-bytes 16M
+	LOCKSTEP=$(BUILD)/lockstep bench/nanogpt
+
+bench-peers: ## the recipe's speed beside PyTorch's (installs it)
+	scripts/setup peer
+	+$(MAKE) all
+	LOCKSTEP=$(BUILD)/lockstep bench/peers/nanogpt
+
+# ---- the rest ----
+
+install: all ## install the program, the library and its headers (PREFIX, DESTDIR)
+	install -d $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(PREFIX)/lib/pkgconfig \
+	    $(DESTDIR)$(PREFIX)/include/lockstep
+	install -m 755 $(BUILD)/lockstep $(DESTDIR)$(PREFIX)/bin/lockstep
+	install -m 644 $(BUILD)/liblockstep.a $(DESTDIR)$(PREFIX)/lib/liblockstep.a
+	install -m 644 include/lockstep/*.h $(DESTDIR)$(PREFIX)/include/lockstep/
+	sed -e 's|@PREFIX@|$(PREFIX)|' -e 's|@VERSION@|$(VERSION)|' -e 's|@REQUIRES@|$(PKGS)|' \
+	    scripts/lockstep.pc.in >$(DESTDIR)$(PREFIX)/lib/pkgconfig/lockstep.pc
+	chmod 644 $(DESTDIR)$(PREFIX)/lib/pkgconfig/lockstep.pc
+
+uninstall: ## remove what install put there
+	rm -f $(DESTDIR)$(PREFIX)/bin/lockstep $(DESTDIR)$(PREFIX)/lib/liblockstep.a \
+	    $(DESTDIR)$(PREFIX)/lib/pkgconfig/lockstep.pc
+	rm -f $(patsubst include/%,$(DESTDIR)$(PREFIX)/include/%,$(wildcard include/lockstep/*.h))
+	rmdir $(DESTDIR)$(PREFIX)/include/lockstep 2>/dev/null || true
+
+format: ## put the sources into the project's format
+	@clang-format -i $(sources)
 
 clean: ## remove everything built
 	rm -rf build

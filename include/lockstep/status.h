@@ -7,16 +7,16 @@
 #define LOCKSTEP_STATUS_H
 
 /* X(code, exit code of the command line, what it means). */
-#define LS_STATUS_LIST(X)                                     \
-    X(LS_OK, 0, "done")                                       \
-    X(LS_CHECK_FAILED, 1, "a check found wrong values")       \
-    X(LS_BAD_USAGE, 2, "the command line is unusable")        \
-    X(LS_BAD_INPUT, 2, "an input is unusable")                \
-    X(LS_NO_MEMORY, 2, "more memory is needed than there is") \
-    X(LS_NO_SPACE, 2, "the disk is full")                     \
-    X(LS_DIVERGED, 3, "the loss or the gradient is no longer a finite number")                     \
-    X(LS_IO, 3, "reading or writing failed")                  \
-    X(LS_COMM, 3, "communication between ranks failed")       \
+#define LS_STATUS_LIST(X)                                                      \
+    X(LS_OK, 0, "done")                                                        \
+    X(LS_CHECK_FAILED, 1, "a check found wrong values")                        \
+    X(LS_BAD_USAGE, 2, "the command line is unusable")                         \
+    X(LS_BAD_INPUT, 2, "an input is unusable")                                 \
+    X(LS_NO_MEMORY, 2, "more memory is needed than there is")                  \
+    X(LS_NO_SPACE, 2, "the disk is full")                                      \
+    X(LS_DIVERGED, 3, "the loss or the gradient is no longer a finite number") \
+    X(LS_IO, 3, "reading or writing failed")                                   \
+    X(LS_COMM, 3, "communication between ranks failed")                        \
     X(LS_TIMEOUT, 3, "another rank did not arrive in time")
 
 typedef enum ls_status {
@@ -51,7 +51,9 @@ ls_status ls_fail_at(const char *file, int line, ls_status status, const char *f
 /* Records a failure that another rank reported. */
 ls_status ls_fail_from(int rank, ls_status status, const char *text);
 
-#define LS_FAIL(status, ...) ls_fail_at(__FILE__, __LINE__, (status), __VA_ARGS__)
+/* The status once more at the end lets compilers and analysers see that it is not LS_OK. */
+#define LS_FAIL(status, ...) \
+    (ls_fail_at(__FILE__, __LINE__, (status), __VA_ARGS__), (ls_status)(status))
 
 #define LS_FAIL_IF(condition, status, ...)         \
     do {                                           \

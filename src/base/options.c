@@ -371,24 +371,20 @@ int ls__options_differ(const ls__option_table *table, const void *a, const void 
 
 /* ---- the command line ---- */
 
-/* Splits `--name`, `--name=value` or `-x` into its row and, where it stands in the same word, its
- * value. */
-static ls_status match_flag(const ls__option_table *table, const char *word,
-                            const ls__option **option, const char **value)
+/* Splits `--name`, `--name=value` or `-x` into its row, NULL for an unknown one, and, where it
+ * stands in the same word, its value. `typed` has room for NAME_MAX_LENGTH + 1 characters. */
+static const ls__option *match_flag(const ls__option_table *table, const char *word, char *typed,
+                                    const char **value)
 {
     bool is_long = word[1] == '-';
     const char *name = word + (is_long ? 2 : 1);
-    size_t length = is_long ? strcspn(name, "=") : 1;
-    char typed[NAME_MAX_LENGTH + 1];
+    size_t length = is_long ? strcspn(name, "=") : strlen(name);
 
+    snprintf(typed, NAME_MAX_LENGTH + 1, "%.*s", (int)length, name);
     *value = is_long && name[length] == '=' ? name + length + 1 : NULL;
-    *option = is_long           ? find_option(table, name, length)
-              : name[1] == '\0' ? find_letter(table, name[0])
-                                : NULL;
-    if (*option)
-        return LS_OK;
-    snprintf(typed, sizeof typed, "%.*s", is_long ? (int)length : (int)strlen(name), name);
-    return unknown_option(table, typed);
+    if (is_long)
+        return find_option(table, name, length);
+    return length == 1 ? find_letter(table, name[0]) : NULL;
 }
 
 static bool is_flag(const char *word)
@@ -424,7 +420,7 @@ static ls_status parse_flag(const ls__option_table *table, void *settings, int a
                             int *at)
 {
     const char *word = argv[*at];
-    const ls__option *option = NULL;
+    char typed[NAME_MAX_LENGTH + 1];
     const char *value = NULL;
 
     if (strncmp(word, "--config", 8) == 0 && (word[8] == '=' || word[8] == '\0')) {
@@ -432,7 +428,9 @@ static ls_status parse_flag(const ls__option_table *table, void *settings, int a
                    "--config takes the path of an INI file");
         return LS_OK; /* read already */
     }
-    LS_TRY(match_flag(table, word, &option, &value));
+    const ls__option *option = match_flag(table, word, typed, &value);
+    if (!option)
+        return unknown_option(table, typed);
     if (option->type == LS__OPTION_SWITCH)
         return set_member(option, settings, value ? value : "true");
     if (!value) {

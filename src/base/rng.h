@@ -12,7 +12,7 @@
 typedef enum ls__stream {
     LS__STREAM_INIT,    /* initial weights; index: element of the flat parameters */
     LS__STREAM_ORDER,   /* order of the samples; index: see data/sampler.h */
-    LS__STREAM_DROPOUT, /* dropout masks; index: see math/dropout.h */
+    LS__STREAM_DROPOUT, /* dropout masks; index: see math/ops.h */
     LS__STREAM_SAMPLE,  /* text generation; index: position */
 } ls__stream;
 

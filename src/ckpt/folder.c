@@ -101,10 +101,11 @@ cleanup:
 ls_status ls__checkpoint_settle(const char *folder, int64_t step, int64_t keep)
 {
     char path[LS__PATH_SIZE];
+    char name[FILE_NAME];
     char text[FILE_NAME + 1];
 
-    file_name(text, step);
-    strcat(text, "\n");
+    file_name(name, step);
+    snprintf(text, sizeof text, "%s\n", name);
     LS_TRY(ls__path_join(path, folder, "latest"));
     LS_TRY(ls__file_write_text(path, text));
     return remove_oldest(folder, keep);

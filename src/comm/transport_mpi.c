@@ -4,8 +4,8 @@
  *
  * MPI matches messages between two ranks in the order of posting, which is what keeps the pieces of
  * one message, and messages that follow each other, apart. Every piece but the last has `longest`
- * bytes, the last has fewer (perhaps none): so a short piece always ends a message, and a sender and
- * a receiver who differ about a length find out, wherever the boundary falls. */
+ * bytes, the last has fewer (perhaps none): so a short piece always ends a message, and a sender
+ * and a receiver who differ about a length find out, wherever the boundary falls. */
 #include "lockstep/transport_mpi.h"
 
 #include <assert.h>

@@ -91,11 +91,17 @@ ls_status ls__world_open(ls__world **world, double timeout_seconds)
     return LS_OK;
 }
 
+static void close_gather(ls__world *world)
+{
+    ls_collective_close(world->gather);
+    world->gather = NULL;
+}
+
 void ls__world_close(ls__world *world)
 {
     if (!world)
         return;
-    ls_collective_close(world->gather);
+    close_gather(world);
     ls_transport_close(world->control);
     ls_transport_close(world->data);
     if (world->communicator != MPI_COMM_NULL)
@@ -213,25 +219,32 @@ ls_status ls__world_agree(ls__world *world, ls_status status)
 
 /* ---- gathers, by the ring's second phase ---- */
 
+/* Keeps the gather of the call before where it is over the same data. */
+static ls_status open_gather(ls__world *world, void *data, int64_t count, int64_t size)
+{
+    if (world->gather && data == world->gather_payload.data &&
+        count == world->gather_payload.count && size == world->gather_element.size)
+        return LS_OK;
+    close_gather(world);
+    world->gather_element = (ls_element_type){.name = "element", .size = size};
+    world->gather_payload = (ls_payload){
+        .data = data,
+        .count = count,
+        .type = &world->gather_element,
+    };
+    return ls_collective_open(&world->gather, world->control, ls_algorithm_ring.distribute,
+                              &world->gather_payload);
+}
+
 ls_status ls__world_all_gather_blocks(ls__world *world, void *data, int64_t count, int64_t size)
 {
-    bool same = world->gather && data == world->gather_payload.data &&
-                count == world->gather_payload.count && size == world->gather_element.size;
-
-    if (!same) {
-        ls_collective_close(world->gather);
-        world->gather = NULL;
-        world->gather_element = (ls_element_type){.name = "element", .size = size};
-        world->gather_payload = (ls_payload){
-            .data = data,
-            .count = count,
-            .type = &world->gather_element,
-        };
-        LS_TRY(ls_collective_open(&world->gather, world->control, ls_algorithm_ring.distribute,
-                                  &world->gather_payload));
-    }
-    LS_TRY(ls_collective_start(world->gather));
-    return ls_collective_wait(world->gather, world->timeout);
+    LS_TRY(open_gather(world, data, count, size));
+    ls_status status = ls_collective_start(world->gather);
+    if (status == LS_OK)
+        status = ls_collective_wait(world->gather, world->timeout);
+    if (status != LS_OK)
+        close_gather(world);
+    return status;
 }
 
 /* Pieces of equal size are the blocks of what they make up. */

@@ -2,9 +2,9 @@
 #include "math/lanes.h"
 #include "math/ops.h"
 
-/* GELU is x/2 (1 + tanh(u)), u = c x (1 + k x^2). */
-static const float c = 0.7978845608028654f; /* sqrt(2/pi) */
-static const float k = 0.044715f;
+/* GELU is x/2 (1 + tanh(u)), u = linear x (1 + cubic x^2). */
+static const float linear = 0.7978845608028654f; /* sqrt(2/pi) */
+static const float cubic = 0.044715f;
 
 void ls__gelu_forward(float *out, const float *in, int64_t count)
 {
@@ -12,19 +12,20 @@ void ls__gelu_forward(float *out, const float *in, int64_t count)
     for (int64_t i = 0; i < count; i++) {
         float x = in[i];
 
-        out[i] = 0.5f * x * (1 + ls__tanh(c * x * (1 + k * x * x)));
+        out[i] = 0.5f * x * (1 + ls__tanh(linear * x * (1 + cubic * x * x)));
     }
 }
 
-/* The derivative is (1 + t)/2 + x/2 (1 - t^2) u', with t = tanh(u) and u' = c (1 + 3 k x^2). */
+/* The derivative is (1 + t)/2 + x/2 (1 - t^2) u', with t = tanh(u) and u' = linear (1 + 3 cubic
+ * x^2). */
 void ls__gelu_backward(float *d_in, const float *d_out, const float *in, int64_t count)
 {
     LS__ELEMENTWISE
     for (int64_t i = 0; i < count; i++) {
         float x = ls__clamp(in[i], ls__tanh_bounds); /* beyond, t is 1, and u' would overflow */
-        float square = k * x * x;
-        float t = ls__tanh(c * x * (1 + square));
-        float slope = c * (1 + 3 * square);
+        float square = cubic * x * x;
+        float t = ls__tanh(linear * x * (1 + square));
+        float slope = linear * (1 + 3 * square);
 
         d_in[i] = d_out[i] * 0.5f * (1 + t) * (1 + x * (1 - t) * slope);
     }

@@ -12,12 +12,12 @@ typedef struct head_view {
     const float *v;
     int64_t stride;
     int64_t T;
-    int64_t width;         /* of the head */
-    int64_t out_stride;    /* between the rows of out and d_out */
-    float scale;           /* 1 / sqrt(head width) */
-    double rate;           /* of dropout */
-    uint64_t key;          /* of the sample's mask */
-    uint64_t first_masked; /* the mask's index of the head's element (0, 0) */
+    int64_t width;          /* of the head */
+    int64_t out_stride;     /* between the rows of out and d_out */
+    float scale;            /* 1 / sqrt(head width) */
+    double rate;            /* of dropout */
+    uint64_t key;           /* of the sample's mask */
+    uint64_t first_element; /* the mask's index of this head's probability (0, 0) */
 } head_view;
 
 static head_view view_head(const float *qkv, int64_t sample, int64_t head, int64_t T, int64_t heads,
@@ -37,7 +37,7 @@ static head_view view_head(const float *qkv, int64_t sample, int64_t head, int64
         .scale = 1 / sqrtf((float)head_width),
         .rate = dropout.rate,
         .key = dropout.rate > 0 ? dropout.key[sample] : 0,
-        .first_masked = (uint64_t)(head * T * T),
+        .first_element = (uint64_t)(head * T * T),
     };
 }
 
@@ -76,7 +76,7 @@ static void causal_dropout(float *out, const float *in, const head_view *head)
         int64_t start = r * head->T;
 
         ls__dropout(out + start, in + start, head->rate, head->key,
-                    head->first_masked + (uint64_t)start, r + 1);
+                    head->first_element + (uint64_t)start, r + 1);
         set(out + start + r + 1, 0, head->T - r - 1);
     }
 }

@@ -4,7 +4,7 @@
  *
  * With n the integer nearest to y / ln 2 and r = y - n ln 2, |r| <= ln(2)/2:
  *     exp(y) = 2^n (1 + q),   q = exp(r) - 1 = r + r^2 (1/2! + r/3! + ... + r^5/7!) + error,
- * where the error is below 6e-9, a tenth of FP32's half unit in the last place. */
+ * where the error is below 6e-9, a tenth of FP32's spacing just below 1. */
 #ifndef LS_MATH_ELEMENTARY_H
 #define LS_MATH_ELEMENTARY_H
 

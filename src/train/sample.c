@@ -62,7 +62,7 @@ static int descending(const void *a, const void *b)
 static double threshold(sampler *s, const float *logits, int64_t classes)
 {
     if (s->settings->top_k == 0 || s->settings->top_k >= classes)
-        return -INFINITY;
+        return -HUGE_VAL;
     for (int64_t i = 0; i < classes; i++)
         s->sorted[i] = (double)logits[i];
     qsort(s->sorted, (size_t)classes, sizeof *s->sorted, descending);

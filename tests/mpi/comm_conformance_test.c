@@ -28,7 +28,7 @@ static void conform(int64_t longest_message)
     ls__fleet fleet = {
         .ranks = transport->ranks,
         .first = transport->rank,
-        .count = 1,
+        .end = transport->rank + 1,
         .run = run,
     };
     fleet.transport[transport->rank] = transport;

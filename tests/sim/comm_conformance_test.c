@@ -13,7 +13,7 @@ static void conform(int ranks, uint64_t seed)
     ls__sim_options options = {.ranks = ranks, .seed = seed, .latency = 1e-6, .jitter = 1e-3};
 
     assert_ok(ls__sim_open(&sim, &options));
-    ls__fleet fleet = {.ranks = ranks, .count = ranks, .run = run, .context = sim};
+    ls__fleet fleet = {.ranks = ranks, .end = ranks, .run = run, .context = sim};
     for (int rank = 0; rank < ranks; rank++)
         fleet.transport[rank] = ls__sim_transport(sim, rank);
     ls__conformance(&fleet);

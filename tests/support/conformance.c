@@ -6,14 +6,10 @@
 #include "base/rng.h"
 #include "lockstep/collective.h"
 
-enum { COUNT_MAX = 10007, SCRATCH_BYTES = COUNT_MAX * 8 + 64, OPERATIONS = 4 };
+enum { COUNT_MAX = 10007, SCRATCH_BYTES = COUNT_MAX * 8 + 64 };
 
 /* What one local rank works with. */
 typedef struct test_party {
-    ls_operation *send[OPERATIONS];
-    ls_operation *receive[OPERATIONS];
-    bool sent[OPERATIONS];
-    bool received[OPERATIONS];
     bool begun;
     double wide[COUNT_MAX];
     float data[COUNT_MAX];
@@ -46,9 +42,6 @@ static ls_transport *transport_of(const test_scene *scene, int rank)
     return scene->fleet->transport[rank];
 }
 
-#define FOR_LOCAL_RANKS(rank, fleet) \
-    for (int rank = (fleet)->first; rank < (fleet)->first + (fleet)->count; rank++)
-
 /* Small whole numbers: their float sum is exact in any order. */
 static float addend(int rank, int64_t index, int step)
 {
@@ -62,181 +55,6 @@ static float exact_sum(int ranks, int64_t index, int step)
     for (int rank = 0; rank < ranks; rank++)
         sum += addend(rank, index, step);
     return sum;
-}
-
-/* ---- messages ---- */
-
-static const int64_t lengths[OPERATIONS] = {8, 4000, 12, 2500};
-
-static char letter(int rank, int message, int64_t index)
-{
-    return (char)(rank * 31 + message * 7 + index);
-}
-
-static void open_operations(test_scene *scene, int rank)
-{
-    ls_transport *transport = transport_of(scene, rank);
-    test_party *party = party_of(scene, rank);
-
-    for (int i = 0; i < OPERATIONS; i++) {
-        assert_ok(transport->table->operation_open(transport, 8192, &party->send[i]));
-        assert_ok(transport->table->operation_open(transport, 8192, &party->receive[i]));
-        party->sent[i] = false;
-        party->received[i] = false;
-    }
-}
-
-static void close_operations(test_scene *scene)
-{
-    FOR_LOCAL_RANKS(rank, scene->fleet)
-    {
-        const ls_transport_table *table = transport_of(scene, rank)->table;
-        for (int i = 0; i < OPERATIONS; i++) {
-            table->operation_close(party_of(scene, rank)->send[i]);
-            table->operation_close(party_of(scene, rank)->receive[i]);
-        }
-    }
-}
-
-static ls_status test_operations(test_scene *scene, int rank, int count, bool *done)
-{
-    const ls_transport_table *table = transport_of(scene, rank)->table;
-    test_party *party = party_of(scene, rank);
-
-    *done = true;
-    for (int i = 0; i < count; i++) {
-        if (!party->received[i])
-            LS_TRY(table->test(party->receive[i], &party->received[i]));
-        if (!party->sent[i])
-            LS_TRY(table->test(party->send[i], &party->sent[i]));
-        *done = *done && party->received[i] && party->sent[i];
-    }
-    return LS_OK;
-}
-
-/* Messages 0 to 2 go in order on channel 5, message 3 on channel 6, whose receive is posted first.
- * Message i lives at 5000 i of `scratch` where it leaves, of `other_scratch` where it arrives. */
-static ls_status step_messages(void *context, int rank, bool *done)
-{
-    test_scene *scene = context;
-    test_party *party = party_of(scene, rank);
-    const ls_transport_table *table = transport_of(scene, rank)->table;
-    int ranks = scene->fleet->ranks;
-
-    if (!party->begun) {
-        party->begun = true;
-        open_operations(scene, rank);
-        for (int i = 0; i < OPERATIONS; i++)
-            for (int64_t k = 0; k < lengths[i]; k++)
-                party->scratch[5000 * i + k] = letter(rank, i, k);
-        for (int i = 0; i < OPERATIONS; i++)
-            LS_TRY(table->send(party->send[i], (rank + 1) % ranks, i == 3 ? 6 : 5,
-                               party->scratch + 5000 * i, lengths[i]));
-        for (int j = 0; j < OPERATIONS; j++) {
-            int i = (j + 3) % OPERATIONS;
-            LS_TRY(table->receive(party->receive[i], (rank + ranks - 1) % ranks, i == 3 ? 6 : 5,
-                                  party->other_scratch + 5000 * i, lengths[i]));
-        }
-    }
-    return test_operations(scene, rank, OPERATIONS, done);
-}
-
-static void check_messages(test_scene *scene)
-{
-    int ranks = scene->fleet->ranks;
-
-    if (ranks == 1)
-        return;
-    assert_ok(scene->fleet->run(scene->fleet, step_messages, scene));
-    FOR_LOCAL_RANKS(rank, scene->fleet)
-    for (int i = 0; i < OPERATIONS; i++)
-        for (int64_t k = 0; k < lengths[i]; k++)
-            assert_int_equal(party_of(scene, rank)->other_scratch[5000 * i + k],
-                             letter((rank + ranks - 1) % ranks, i, k));
-    close_operations(scene);
-}
-
-/* ---- combining, and only within test ---- */
-
-static ls_status step_combine(void *context, int rank, bool *done)
-{
-    test_scene *scene = context;
-    test_party *party = party_of(scene, rank);
-    const ls_transport_table *table = transport_of(scene, rank)->table;
-    int ranks = scene->fleet->ranks;
-
-    if (!party->begun) {
-        party->begun = true;
-        open_operations(scene, rank);
-        for (int64_t i = 0; i < 1000; i++) {
-            party->data[i] = addend(rank, i, 0);
-            party->other[i] = 100;
-        }
-        LS_TRY(table->receive_combine(party->receive[0], (rank + ranks - 1) % ranks, 5,
-                                      party->other, 1000, &ls_sum_f32, party->scratch));
-        LS_TRY(table->send(party->send[0], (rank + 1) % ranks, 5, party->data, 4000));
-    }
-    for (int64_t i = 0; i < 1000 && !party->received[0]; i++)
-        assert_true(party->other[i] == 100);
-    return test_operations(scene, rank, 1, done);
-}
-
-static void check_combining(test_scene *scene)
-{
-    int ranks = scene->fleet->ranks;
-
-    if (ranks == 1)
-        return;
-    assert_ok(scene->fleet->run(scene->fleet, step_combine, scene));
-    FOR_LOCAL_RANKS(rank, scene->fleet)
-    for (int64_t i = 0; i < 1000; i++)
-        assert_true(party_of(scene, rank)->other[i] ==
-                    100 + addend((rank + ranks - 1) % ranks, i, 0));
-    close_operations(scene);
-}
-
-/* ---- lengths that do not fit ---- */
-
-/* Receives test_scene->count bytes where 4000 are sent. What the receiver gets is its status. */
-static ls_status step_wrong_length(void *context, int rank, bool *done)
-{
-    test_scene *scene = context;
-    test_party *party = party_of(scene, rank);
-    const ls_transport_table *table = transport_of(scene, rank)->table;
-    int ranks = scene->fleet->ranks;
-
-    if (!party->begun) {
-        party->begun = true;
-        open_operations(scene, rank);
-        LS_TRY(table->receive(party->receive[0], (rank + ranks - 1) % ranks, 10 + scene->step,
-                              party->other, scene->count));
-        LS_TRY(
-            table->send(party->send[0], (rank + 1) % ranks, 10 + scene->step, party->data, 4000));
-    }
-    party->status = table->test(party->receive[0], done);
-    if (party->status != LS_OK) {
-        assert_non_null(strstr(ls_last_error()->text, "expected of it"));
-        *done = true;
-    }
-    return LS_OK;
-}
-
-static void check_wrong_lengths(test_scene *scene)
-{
-    static const int64_t expected[] = {3996, 4004, 2000, 8, 8000};
-
-    if (scene->fleet->ranks == 1)
-        return;
-    for (int i = 0; i < 5; i++) {
-        scene->count = expected[i];
-        scene->step = i;
-        FOR_LOCAL_RANKS(rank, scene->fleet)
-        party_of(scene, rank)->begun = false;
-        assert_ok(scene->fleet->run(scene->fleet, step_wrong_length, scene));
-        FOR_LOCAL_RANKS(rank, scene->fleet)
-        assert_int_equal(party_of(scene, rank)->status, LS_COMM);
-        close_operations(scene);
-    }
 }
 
 /* ---- all-reduces ---- */
@@ -254,8 +72,7 @@ static ls_payload payload_of(test_scene *scene, int rank)
 
 static void open_sums(test_scene *scene)
 {
-    FOR_LOCAL_RANKS(rank, scene->fleet)
-    {
+    for (int rank = scene->fleet->first; rank < scene->fleet->end; rank++) {
         test_party *party = party_of(scene, rank);
         ls_payload payload = payload_of(scene, rank);
         assert_true(ls_allreduce_scratch(scene->algorithm, scene->fleet->ranks, payload.count,
@@ -272,8 +89,7 @@ static void open_sums(test_scene *scene)
 
 static void close_sums(test_scene *scene)
 {
-    FOR_LOCAL_RANKS(rank, scene->fleet)
-    {
+    for (int rank = scene->fleet->first; rank < scene->fleet->end; rank++) {
         ls_allreduce_close(party_of(scene, rank)->sum);
         ls_allreduce_close(party_of(scene, rank)->other_sum);
     }
@@ -314,8 +130,8 @@ static ls_status step_sums(void *context, int rank, bool *done)
 
 static void begin(test_scene *scene)
 {
-    FOR_LOCAL_RANKS(rank, scene->fleet)
-    party_of(scene, rank)->begun = false;
+    for (int rank = scene->fleet->first; rank < scene->fleet->end; rank++)
+        party_of(scene, rank)->begun = false;
 }
 
 static void check_sums(test_scene *scene)
@@ -328,12 +144,13 @@ static void check_sums(test_scene *scene)
     for (scene->step = 0; scene->step < 3; scene->step++) {
         begin(scene);
         assert_ok(fleet->run(fleet, step_sums, scene));
-        FOR_LOCAL_RANKS(rank, fleet)
-        for (int64_t i = 0; i < scene->count; i++) {
-            assert_true(party_of(scene, rank)->data[i] == exact_sum(fleet->ranks, i, scene->step));
-            assert_true(party_of(scene, rank)->other[i] ==
-                        exact_sum(fleet->ranks, i, scene->step + 5));
-        }
+        for (int rank = fleet->first; rank < fleet->end; rank++)
+            for (int64_t i = 0; i < scene->count; i++) {
+                assert_true(party_of(scene, rank)->data[i] ==
+                            exact_sum(fleet->ranks, i, scene->step));
+                assert_true(party_of(scene, rank)->other[i] ==
+                            exact_sum(fleet->ranks, i, scene->step + 5));
+            }
     }
     close_sums(scene);
 }
@@ -395,12 +212,12 @@ static void check_order_of_sums(test_scene *scene)
     open_sums(scene);
     begin(scene);
     assert_ok(scene->fleet->run(scene->fleet, step_rough, scene));
-    FOR_LOCAL_RANKS(rank, scene->fleet)
-    for (int owner = 0; owner < ranks; owner++) {
-        ls_range block = ls_block(scene->count, ranks, owner);
-        for (int64_t i = block.offset; i < block.offset + block.count; i++)
-            assert_true(party_of(scene, rank)->data[i] == ring_sum(ranks, owner, i));
-    }
+    for (int rank = scene->fleet->first; rank < scene->fleet->end; rank++)
+        for (int owner = 0; owner < ranks; owner++) {
+            ls_range block = ls_block(scene->count, ranks, owner);
+            for (int64_t i = block.offset; i < block.offset + block.count; i++)
+                assert_true(party_of(scene, rank)->data[i] == ring_sum(ranks, owner, i));
+        }
     close_sums(scene);
 }
 
@@ -419,8 +236,7 @@ static ls_status step_phase(void *context, int rank, bool *done)
 
 static void run_phase(test_scene *scene, const ls_schedule *schedule, bool wide)
 {
-    FOR_LOCAL_RANKS(rank, scene->fleet)
-    {
+    for (int rank = scene->fleet->first; rank < scene->fleet->end; rank++) {
         test_party *party = party_of(scene, rank);
         ls_payload payload = payload_of(scene, rank);
         if (wide) {
@@ -431,8 +247,8 @@ static void run_phase(test_scene *scene, const ls_schedule *schedule, bool wide)
     }
     begin(scene);
     assert_ok(scene->fleet->run(scene->fleet, step_phase, scene));
-    FOR_LOCAL_RANKS(rank, scene->fleet)
-    ls_collective_close(party_of(scene, rank)->phase);
+    for (int rank = scene->fleet->first; rank < scene->fleet->end; rank++)
+        ls_collective_close(party_of(scene, rank)->phase);
 }
 
 /* What is not a rank's own is spoilt between the phases, so that it must come from its owner. */
@@ -455,16 +271,16 @@ static void check_phases_apart(test_scene *scene)
     scene->count = 1009;
     for (int a = 0; a < 2; a++) {
         scene->algorithm = both[a];
-        FOR_LOCAL_RANKS(rank, fleet)
-        for (int64_t i = 0; i < scene->count; i++)
-            party_of(scene, rank)->wide[i] = (double)addend(rank, i, 0);
+        for (int rank = fleet->first; rank < fleet->end; rank++)
+            for (int64_t i = 0; i < scene->count; i++)
+                party_of(scene, rank)->wide[i] = (double)addend(rank, i, 0);
         run_phase(scene, both[a]->reduce, true);
-        FOR_LOCAL_RANKS(rank, fleet)
-        round_owned(scene, rank);
+        for (int rank = fleet->first; rank < fleet->end; rank++)
+            round_owned(scene, rank);
         run_phase(scene, both[a]->distribute, false);
-        FOR_LOCAL_RANKS(rank, fleet)
-        for (int64_t i = 0; i < scene->count; i++)
-            assert_true(party_of(scene, rank)->data[i] == exact_sum(fleet->ranks, i, 0));
+        for (int rank = fleet->first; rank < fleet->end; rank++)
+            for (int64_t i = 0; i < scene->count; i++)
+                assert_true(party_of(scene, rank)->data[i] == exact_sum(fleet->ranks, i, 0));
     }
 }
 
@@ -488,12 +304,11 @@ static void check_counters_of(test_scene *scene)
     ls_traffic before[LS__FLEET_MAX];
 
     open_sums(scene);
-    FOR_LOCAL_RANKS(rank, fleet)
-    before[rank] = fleet->transport[rank]->traffic;
+    for (int rank = fleet->first; rank < fleet->end; rank++)
+        before[rank] = fleet->transport[rank]->traffic;
     begin(scene);
     assert_ok(fleet->run(fleet, step_rough, scene));
-    FOR_LOCAL_RANKS(rank, fleet)
-    {
+    for (int rank = fleet->first; rank < fleet->end; rank++) {
         ls_traffic after = fleet->transport[rank]->traffic;
         int64_t sent = after.sent_bytes - before[rank].sent_bytes;
         int64_t count = scene->count;
@@ -544,8 +359,7 @@ static void check_disagreement(test_scene *scene, difference odd, const char *sa
 {
     ls__fleet *fleet = scene->fleet;
 
-    FOR_LOCAL_RANKS(rank, fleet)
-    {
+    for (int rank = fleet->first; rank < fleet->end; rank++) {
         bool odd_one = rank == fleet->ranks - 1;
         ls_payload payload = payload_of(scene, rank);
         const ls_algorithm *algorithm = &ls_algorithm_ring;
@@ -560,8 +374,7 @@ static void check_disagreement(test_scene *scene, difference odd, const char *sa
     }
     begin(scene);
     assert_ok(fleet->run(fleet, step_disagree, scene));
-    FOR_LOCAL_RANKS(rank, fleet)
-    {
+    for (int rank = fleet->first; rank < fleet->end; rank++) {
         assert_int_equal(party_of(scene, rank)->status, LS_BAD_USAGE);
         assert_non_null(strstr(party_of(scene, rank)->text, says));
         ls_allreduce_close(party_of(scene, rank)->sum);
@@ -589,12 +402,13 @@ static void check_disagreements(test_scene *scene)
 void ls__conformance(ls__fleet *fleet)
 {
     static void (*const checks[])(test_scene *) = {
-        check_messages,      check_combining,    check_wrong_lengths, check_all_reduces,
-        check_order_of_sums, check_phases_apart, check_counters,      check_disagreements,
+        check_all_reduces, check_order_of_sums, check_phases_apart,
+        check_counters,    check_disagreements,
     };
     test_party *parties = aligned_alloc(64, LS__FLEET_MAX * sizeof *parties);
 
     assert_non_null(parties);
+    ls__conformance_of_messages(fleet);
     for (size_t i = 0; i < sizeof checks / sizeof checks[0]; i++) {
         test_scene scene = {.fleet = fleet, .party = parties};
         memset(parties, 0, LS__FLEET_MAX * sizeof *parties);

@@ -14,8 +14,8 @@ typedef ls_status ls__fleet_step(void *context, int rank, bool *done);
 /* Ranks joined by the transport under test; some or all of them live in this process. */
 typedef struct ls__fleet {
     int ranks; /* at most LS__FLEET_MAX */
-    int first; /* the ranks of this process are first .. first + count - 1 */
-    int count;
+    int first; /* the ranks of this process are first .. end - 1 */
+    int end;
     ls_transport *transport[LS__FLEET_MAX]; /* by rank; NULL for ranks elsewhere */
     /* Runs the local ranks until each is done; returns the first failure. */
     ls_status (*run)(struct ls__fleet *fleet, ls__fleet_step *step, void *context);
@@ -24,5 +24,8 @@ typedef struct ls__fleet {
 
 /* Runs the whole suite; fails through CMocka's asserts. All processes of the fleet call it. */
 void ls__conformance(ls__fleet *fleet);
+
+/* Its first half, which the whole calls: single messages. */
+void ls__conformance_of_messages(ls__fleet *fleet);
 
 #endif

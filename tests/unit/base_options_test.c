@@ -21,7 +21,7 @@ static const ls__option rows[] = {
     {"fast", "false", "", "a switch", AT(fast), 0, 0, LS__OPTION_SWITCH, LS__SCOPE_RUN, 0},
     {"steps", "10", "steps", "a count", AT(steps), 1, 1e15, LS__OPTION_INT, LS__SCOPE_RUN, 0},
     {"size", "1K", "bytes", "a size", AT(size), 1, 1e18, LS__OPTION_BYTES, LS__SCOPE_RUN, 'b'},
-    {"rate", "1e-3", "rate", "a real", AT(rate), 0, INFINITY, LS__OPTION_REAL, LS__SCOPE_BITS, 0},
+    {"rate", "1e-3", "rate", "a real", AT(rate), 0, HUGE_VAL, LS__OPTION_REAL, LS__SCOPE_BITS, 0},
     {"kind", "one", "one|two|three", "a choice", AT(kind), 0, 0, LS__OPTION_CHOICE, LS__SCOPE_BITS,
      0},
     {"widths", "", "widths", "a list", AT(widths), 1, 1000, LS__OPTION_LIST, LS__SCOPE_BITS, 0},
