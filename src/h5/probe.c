@@ -14,7 +14,7 @@
 #include "h5/array.h"
 #include "h5/internal.h"
 
-enum { SLAB_BYTES = 4 << 20, ATTRIBUTE_MAX = 1 << 20, STEP_SECONDS = 30, DEPTH_MAX = 4 };
+enum { SLAB_BYTES = 4 << 20, ATTRIBUTE_MAX = 1 << 20, STEP_SECONDS = 15, DEPTH_MAX = 4 };
 enum { PASSED = 0, FAILED = 10 };
 
 /* ---- in the child ---- */

@@ -1,5 +1,6 @@
 #include "h5/seal.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -70,6 +71,7 @@ static ls_status write_seal(int fd, const char *path)
         return ls__fail_errno("read", path);
     LS_TRY(digest_rest(fd, path, &digest));
     compose(seal, info.st_size, digest);
+    errno = ENOSPC; /* a short write sets none */
     if (pwrite(fd, seal, sizeof seal, 0) != (ssize_t)sizeof seal)
         return ls__fail_errno("write", path);
     return LS_OK;

@@ -135,7 +135,7 @@ static void test_damaged_foreign_files_do_not_crash_us(void **state)
     (void)state;
     memcpy(foreign, good, good_length);
     memset(foreign, 0, LS__SEAL_SIZE);
-    for (size_t i = LS__SEAL_SIZE + seed % 3; i < good_length; i += 3) {
+    for (size_t i = LS__SEAL_SIZE + seed % 5; i < good_length; i += 5) {
         char kept = foreign[i];
         foreign[i] = (char)(i % 2 ? ~kept : kept + 1);
         write_raw(foreign, good_length);

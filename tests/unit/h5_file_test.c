@@ -38,7 +38,8 @@ static void test_arrays_of_every_type(void **state)
         ls__h5_shape held;
         assert_ok(ls__h5_describe(file, ls__h5_type_name(types[i]), &type, &held));
         assert_int_equal(type, types[i]);
-        assert_memory_equal(&held, &shape, sizeof held);
+        assert_int_equal(held.rank, 3);
+        assert_memory_equal(held.extent, shape.extent, 3 * sizeof held.extent[0]);
         memset(back, 0, sizeof back);
         assert_ok(ls__h5_read(file, ls__h5_type_name(types[i]), types[i], &shape, back));
         assert_memory_equal(back, bytes, size);
