@@ -14,6 +14,8 @@
 #include "exact/two_sum.h"
 
 _Static_assert((int)LS_EXACT_RECORDS == (int)LS__FIXED_PIECES, "an element's records");
+_Static_assert(LS_EXACT_ADDENDS <= INT64_C(1) << (168 - FLT_MAX_EXP),
+               "a lane is at most 2^168, which a spill's integer has room for");
 
 struct ls_exact {
     double *lanes; /* (count) */

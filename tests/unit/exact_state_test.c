@@ -238,6 +238,8 @@ static float sum_in_random_order(ls_exact *sums, ls_exact *other, const float *x
     ls_exact_reset(other);
     for (int i = 0; i < count; i++) {
         int64_t place = below(i + 1);
+
+        order[i] = i;
         order[i] = order[place];
         order[place] = i;
     }

@@ -228,6 +228,7 @@ static void shuffle(int64_t *order, int64_t count)
     for (int64_t i = 0; i < count; i++) {
         int64_t other = below(i + 1);
 
+        order[i] = i;
         order[i] = order[other];
         order[other] = i;
     }
