@@ -1,5 +1,5 @@
 /* A folder with one checkpoint that is sealed and valid HDF5, but holds something else than it
- * should. The first byte, where it is not zero, damages the seal: no such file is opened. */
+ * should. The first byte, where it is large, damages the seal: no such file is opened. */
 #include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -10,8 +10,9 @@
 #include "ckpt/checkpoint.h"
 #include "fuzz/fuzz.h"
 #include "fuzz/hdf5_maker.h"
+#include "support/test.h"
 
-enum { STEP = 7, TOTAL = 10, OBJECTS = 16 };
+enum { DAMAGE = 0xf0, STEP = 7, TOTAL = 10, OBJECTS = 16 };
 
 static const int64_t version = 1, step = STEP, seed = 1337;
 static const double loss = 2.5;
@@ -57,20 +58,23 @@ static const ls__made list[OBJECTS] = {
 
 int LLVMFuzzerInitialize(int *argc, char ***argv)
 {
-    static const uint8_t whole[1 + sizeof(ls__change)] = {0};
-    static const uint8_t broken[1] = {1};
+    uint8_t whole[1 + LS__CHANGED_BYTES] = {0};
+    static const uint8_t broken[1] = {DAMAGE};
     int64_t offset = 0;
 
     assert(ls__tensors_add_matrix(&tensors, "wte.weight", 3, 2, 0, &offset) == LS_OK);
     assert(ls__tensors_add_vector(&tensors, "ln.bias", 4, 0, &offset) == LS_OK);
     assert(tensors.total == TOTAL);
     ls__digest_format(ls__digest_of(values, sizeof values), digest);
+    ls__no_changes(whole + 1, 0);
     ls__fuzz_seed(argc, argv, "whole", whole, sizeof whole);
+    ls__no_changes(whole + 1, OBJECTS - LS__CHANGES);
+    ls__fuzz_seed(argc, argv, "whole-end", whole, sizeof whole);
     ls__fuzz_seed(argc, argv, "broken", broken, sizeof broken);
     return 0;
 }
 
-static void damage(const char *path, uint8_t where)
+static void damage(const char *path, int where)
 {
     FILE *file = fopen(path, "r+b");
 
@@ -120,17 +124,18 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t count)
 {
     char path[LS__PATH_SIZE];
     char found[LS__PATH_SIZE];
-    const char *folder = ls__fuzz_path("");
+    const char *folder = ls__test_folder();
 
     if (count == 0)
         return 0;
     assert(ls__checkpoint_path(path, folder, STEP) == LS_OK);
     ls__make_hdf5(path, list, OBJECTS, bytes + 1, count - 1, true);
-    if (bytes[0])
-        damage(path, bytes[0]);
+    bool damaged = bytes[0] >= DAMAGE;
+    if (damaged)
+        damage(path, 4 * (bytes[0] - DAMAGE));
     assert(ls__checkpoint_any(folder));
     ls_status status = ls__checkpoint_latest(folder, found);
-    assert(status == (bytes[0] ? LS_BAD_INPUT : LS_OK));
+    assert(status == (damaged ? LS_BAD_INPUT : LS_OK));
     use_checkpoint(path);
     return 0;
 }

@@ -8,35 +8,9 @@
 #include "h5/seal.h"
 
 /* Larger ones are made, but nothing is written to them: HDF5 takes room for them only then. */
-enum { WRITTEN_MOST = 1 << 16, RANK_MAX = 5, CHANGES_MAX = 8, ATTRIBUTE_MOST = 60000 };
+enum { WRITTEN_MOST = 1 << 16, RANK_MAX = 5, ATTRIBUTE_MOST = 60000 };
 
 /* ---- types ---- */
-
-enum {
-    /* After LS__TYPE_AS_EXPECTED, and the six types of ls__h5_type, little and big endian: */
-    LITTLE = 1,
-    BIG = LITTLE + 6,
-    FIXED_TEXT = BIG + 6,
-    LONG_TEXT,
-    VARIABLE_TEXT,
-    NO_TEXT, /* a variable-length text that is a null pointer */
-    SIGNED_BYTE,
-    WIDE_INTEGER, /* of 16 bytes */
-    NARROW_INTEGER,
-    COMPOUND,
-    ENUMERATION,
-    OPAQUE,
-    LISTS,
-    ARRAY,
-    REFERENCE,
-    BITS,
-    LEFT_OUT,
-    SOFT_LINK,
-    DANGLING_LINK,
-    SELF_LINK,
-    GROUP,
-    TYPE_COUNT
-};
 
 static hid_t number_type(ls__h5_type type, bool big)
 {
@@ -89,38 +63,39 @@ static hid_t made_type(int type, uint8_t detail)
     hid_t made = -1;
 
     switch (type) {
-    case FIXED_TEXT:
+    case LS__MADE_FIXED_TEXT:
         return text_type(1U + detail);
-    case LONG_TEXT:
+    case LS__MADE_LONG_TEXT:
         return text_type((size_t)ATTRIBUTE_MOST + detail);
-    case VARIABLE_TEXT:
-    case NO_TEXT:
+    case LS__MADE_VARIABLE_TEXT:
+    case LS__MADE_NO_TEXT:
         return text_type(H5T_VARIABLE);
-    case SIGNED_BYTE:
+    case LS__MADE_SIGNED_BYTE:
         return H5Tcopy(H5T_STD_I8LE);
-    case WIDE_INTEGER:
+    case LS__MADE_WIDE_INTEGER:
         return integer_type(16, 128);
-    case NARROW_INTEGER:
+    case LS__MADE_NARROW_INTEGER:
         return integer_type(1 + detail % 9U, 1 + detail % 8U);
-    case COMPOUND:
+    case LS__MADE_COMPOUND:
         return compound_type();
-    case ENUMERATION:
+    case LS__MADE_ENUMERATION:
         made = H5Tenum_create(H5T_STD_U8LE);
         H5Tenum_insert(made, "one", &one);
         return made;
-    case OPAQUE:
+    case LS__MADE_OPAQUE:
         return H5Tcreate(H5T_OPAQUE, 1U + detail);
-    case LISTS:
+    case LS__MADE_LISTS:
         return H5Tvlen_create(H5T_STD_U8LE);
-    case ARRAY:
+    case LS__MADE_ARRAY:
         return H5Tarray_create2(H5T_STD_U8LE, 1, &three);
-    case REFERENCE:
+    case LS__MADE_REFERENCE:
         return H5Tcopy(H5T_STD_REF_OBJ);
-    case BITS:
+    case LS__MADE_BITS:
         return H5Tcopy(H5T_STD_B8LE);
     default:
-        return H5Tcopy(type < BIG ? number_type((ls__h5_type)(type - LITTLE), false)
-                                  : number_type((ls__h5_type)(type - BIG), true));
+        return H5Tcopy(type < LS__MADE_BIG
+                           ? number_type((ls__h5_type)(type - LS__MADE_LITTLE), false)
+                           : number_type((ls__h5_type)(type - LS__MADE_BIG), true));
     }
 }
 
@@ -226,13 +201,13 @@ static void *made_values(const ls__change *change, int type, size_t bytes, char 
 {
     uint8_t *values = bytes > WRITTEN_MOST ? NULL : calloc(1, bytes + 1);
 
-    if (!values || type == REFERENCE || type == LISTS || type == NO_TEXT)
+    if (!values || type == LS__MADE_REFERENCE || type == LS__MADE_LISTS || type == LS__MADE_NO_TEXT)
         return values;
     *word = made_word(change);
-    if (type == VARIABLE_TEXT)
+    if (type == LS__MADE_VARIABLE_TEXT)
         for (size_t i = 0; i + sizeof *word <= bytes; i += sizeof *word)
             memcpy(values + i, word, sizeof *word);
-    else if (type == FIXED_TEXT || type == LONG_TEXT)
+    else if (type == LS__MADE_FIXED_TEXT || type == LS__MADE_LONG_TEXT)
         memcpy(values, *word, strlen(*word) < bytes ? strlen(*word) : bytes);
     else
         for (size_t i = 0; i < bytes; i++)
@@ -283,12 +258,14 @@ static void make_link(hid_t file, const ls__made *object, int type, const char *
     hid_t links = H5Pcreate(H5P_LINK_CREATE);
 
     H5Pset_create_intermediate_group(links, 1);
-    if (type == GROUP) {
+    if (type == LS__MADE_GROUP) {
         hid_t group = H5Gcreate2(file, object->name, links, H5P_DEFAULT, H5P_DEFAULT);
         if (group >= 0)
             H5Gclose(group);
     } else {
-        const char *to = type == SOFT_LINK ? target : type == SELF_LINK ? object->name : "nowhere";
+        const char *to = type == LS__MADE_SOFT_LINK   ? target
+                         : type == LS__MADE_SELF_LINK ? object->name
+                                                      : "nowhere";
         H5Lcreate_soft(to, file, object->name, links, H5P_DEFAULT);
     }
     H5Pclose(links);
@@ -297,12 +274,12 @@ static void make_link(hid_t file, const ls__made *object, int type, const char *
 static void make_changed(hid_t file, const ls__made *object, const ls__change *change,
                          const char *other)
 {
-    int kind = change->type % TYPE_COUNT;
+    int kind = change->type % LS__MADE_TYPE_COUNT;
     char *word = NULL;
 
-    if (kind == LEFT_OUT || (kind > LEFT_OUT && object->is_attribute))
+    if (kind == LS__MADE_LEFT_OUT || (kind > LS__MADE_LEFT_OUT && object->is_attribute))
         return;
-    if (kind > LEFT_OUT) {
+    if (kind > LS__MADE_LEFT_OUT) {
         make_link(file, object, kind, other);
         return;
     }
@@ -326,17 +303,36 @@ static const ls__change *change_of(const ls__change *changes, int count, int obj
 {
     for (int i = 0; i < count; i++)
         if (changes[i].object % length == object &&
-            changes[i].type % TYPE_COUNT != LS__TYPE_AS_EXPECTED)
+            changes[i].type % LS__MADE_TYPE_COUNT != LS__MADE_AS_EXPECTED)
             return &changes[i];
     return NULL;
+}
+
+uint8_t ls__object(const ls__made *list, int length, const char *name)
+{
+    int i = 0;
+
+    while (i < length && strcmp(list[i].name, name) != 0)
+        i++;
+    assert(i < length);
+    return (uint8_t)i;
+}
+
+void ls__no_changes(uint8_t bytes[LS__CHANGED_BYTES], int first)
+{
+    ls__change changes[LS__CHANGES] = {{0}};
+
+    for (int i = 0; i < LS__CHANGES; i++)
+        changes[i] = (ls__change){.object = (uint8_t)(first + i), .type = LS__MADE_AS_EXPECTED};
+    memcpy(bytes, changes, sizeof changes);
 }
 
 void ls__make_hdf5(const char *path, const ls__made *list, int length, const uint8_t *bytes,
                    size_t count, bool sealed)
 {
-    ls__change changes[CHANGES_MAX];
+    ls__change changes[LS__CHANGES];
     size_t most = count / sizeof changes[0];
-    int used = (int)(most < CHANGES_MAX ? most : CHANGES_MAX);
+    int used = (int)(most < LS__CHANGES ? most : LS__CHANGES);
     hid_t creation = H5Pcreate(H5P_FILE_CREATE);
 
     if (used > 0)

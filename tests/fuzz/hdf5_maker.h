@@ -34,11 +34,44 @@ typedef struct ls__change {
     uint8_t values[2];
 } ls__change;
 
-/* The type that leaves the list's own, so that a seed can be one change that changes nothing. */
-enum { LS__TYPE_AS_EXPECTED = 0 };
+enum { LS__CHANGES = 8, LS__CHANGED_BYTES = LS__CHANGES * sizeof(ls__change) };
 
-/* Writes the file, with changes read from `bytes`, the first of two for one object counting. With
- * a seal, or without the block for it. */
+/* Types of elements, and what can stand in an array's place. */
+enum {
+    LS__MADE_AS_EXPECTED,
+    /* The six types of ls__h5_type, little and big endian: */
+    LS__MADE_LITTLE,
+    LS__MADE_BIG = LS__MADE_LITTLE + 6,
+    LS__MADE_FIXED_TEXT = LS__MADE_BIG + 6,
+    LS__MADE_LONG_TEXT,
+    LS__MADE_VARIABLE_TEXT,
+    LS__MADE_NO_TEXT, /* a variable-length text that is a null pointer */
+    LS__MADE_SIGNED_BYTE,
+    LS__MADE_WIDE_INTEGER, /* of 16 bytes */
+    LS__MADE_NARROW_INTEGER,
+    LS__MADE_COMPOUND,
+    LS__MADE_ENUMERATION,
+    LS__MADE_OPAQUE,
+    LS__MADE_LISTS,
+    LS__MADE_ARRAY,
+    LS__MADE_REFERENCE,
+    LS__MADE_BITS,
+    LS__MADE_LEFT_OUT,
+    LS__MADE_SOFT_LINK,
+    LS__MADE_DANGLING_LINK,
+    LS__MADE_SELF_LINK,
+    LS__MADE_GROUP,
+    LS__MADE_TYPE_COUNT
+};
+
+/* The index in a list. */
+uint8_t ls__object(const ls__made *list, int length, const char *name);
+
+/* A seed: changes that change nothing, of the objects from `first` on. */
+void ls__no_changes(uint8_t bytes[LS__CHANGED_BYTES], int first);
+
+/* Writes the file, with changes read from `bytes`, at most LS__CHANGES, the first of two for one
+ * object counting. With a seal, or without the block for it. */
 void ls__make_hdf5(const char *path, const ls__made *list, int length, const uint8_t *bytes,
                    size_t count, bool sealed);
 
