@@ -42,13 +42,16 @@ sim_src  := $(wildcard tests/sim/*_test.c)
 mpi_src  := $(wildcard tests/mpi/*_test.c)
 cli_test_src := $(wildcard tests/cli/*_test.c)
 test_src := $(unit_src) $(sim_src) $(mpi_src) $(cli_test_src)
+fuzz_src := $(wildcard tests/fuzz/*_fuzz.c)
+fuzz_sup := $(filter-out $(fuzz_src),$(wildcard tests/fuzz/*.c)) tests/support/test.c
 
 obj  = $(patsubst %.c,$(BUILD)/obj/%.o,$(1))
 exe  = $(patsubst %.c,$(BUILD)/%,$(1))
-all_obj := $(call obj,$(lib_src) $(cli_src) $(sup_src) $(test_src))
+all_obj := $(call obj,$(lib_src) $(cli_src) $(sup_src) $(test_src) $(fuzz_src) $(fuzz_sup))
 
 .PHONY: all help setup demo test build-tests run-tests test-peer check check-format check-layers \
-        check-static sanitize run-sanitized bench bench-peers install uninstall format clean
+        check-static sanitize run-sanitized fuzz run-fuzzers bench bench-peers install \
+        uninstall format clean
 .DELETE_ON_ERROR:
 .SECONDARY:
 
@@ -74,6 +77,11 @@ $(BUILD)/tests/%_test: $(BUILD)/obj/tests/%_test.o $(call obj,$(sup_src)) $(BUIL
 	@mkdir -p $(@D)
 	@echo "  LINK  $@"
 	$(Q)$(CC) $(LDFLAGS) $^ $(TEST_LIBS) $(PKG_LIBS) -o $@
+
+$(BUILD)/tests/%_fuzz: $(BUILD)/obj/tests/%_fuzz.o $(call obj,$(fuzz_sup)) $(BUILD)/liblockstep.a
+	@mkdir -p $(@D)
+	@echo "  LINK  $@"
+	$(Q)$(CC) $(LDFLAGS) -fsanitize=fuzzer $^ $(TEST_LIBS) $(PKG_LIBS) -o $@
 
 setup: ## install the packages that are missing
 	scripts/setup
@@ -124,6 +132,24 @@ sanitize: ## the unit and simulation tests under sanitizers
 
 run-sanitized: $(call exe,$(unit_src) $(sim_src))
 	scripts/run-tests $(BUILD) /unit/ /sim/
+
+# Needs clang. What a fuzzer learns stays in its corpus, build/fuzz/corpus/NAME, for the next time;
+# an input that ends it is left in build/fuzz/findings. Loops that count their own coverage are not
+# vectorised, of which clang warns.
+FUZZ_SECONDS ?= 60
+
+fuzz: ## run each fuzzer for FUZZ_SECONDS (60) each
+	+$(MAKE) CC=clang OPT=-O1 BUILD=build/fuzz run-fuzzers \
+	    SANITIZE="-fsanitize=fuzzer-no-link,address,undefined \
+	    -fno-sanitize-recover=undefined -Wno-pass-failed"
+
+run-fuzzers: $(call exe,$(fuzz_src))
+	@mkdir -p $(BUILD)/findings $(patsubst tests/fuzz/%_fuzz.c,$(BUILD)/corpus/%,$(fuzz_src))
+	failed=; for name in $(patsubst tests/fuzz/%_fuzz.c,%,$(fuzz_src)); do \
+	    $(BUILD)/tests/fuzz/$${name}_fuzz -max_total_time=$(FUZZ_SECONDS) -timeout=30 \
+	        -print_final_stats=1 -artifact_prefix=$(BUILD)/findings/$$name- \
+	        $(BUILD)/corpus/$$name || failed="$$failed $$name"; \
+	done; test -z "$$failed" || { echo "fuzzers that found something:$$failed"; exit 1; }
 
 # ---- measuring ----
 
