@@ -1,9 +1,12 @@
 #include "comm/reduction.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "base/clock.h"
+#include "base/fault.h"
 #include "comm/engine.h"
+#include "comm/watch.h"
 
 /* Either a schedule, or the transport's own collectives (`library`): then reducing is its
  * all-reduce or, for elements that it cannot sum, an all-to-all of blocks whose copies the owner
@@ -35,6 +38,7 @@ ls_range ls__owned_units(const ls_algorithm *algorithm, int ranks, int rank, int
 static ls_status run_schedule(ls_collective *collective, double timeout_seconds)
 {
     LS_TRY(ls_collective_start(collective));
+    ls__fault_here(LS__FAULT_COLLECTIVE);
     return ls_collective_wait(collective, timeout_seconds);
 }
 
@@ -50,20 +54,31 @@ static ls_status open_library(ls_transport *transport, const ls_algorithm *algor
     return table->operation_open(transport, bytes, library);
 }
 
+static ls_status library_timed_out(const char *name, double timeout_seconds)
+{
+    char where[64];
+
+    snprintf(where, sizeof where, "a collective of the %s library", name);
+    ls_fail_at(__FILE__, __LINE__, LS_TIMEOUT,
+               "%s did not end within %g s: a rank is stopped, overloaded or gone; the library "
+               "does not tell which",
+               where, timeout_seconds);
+    return ls__watch_call_roll(timeout_seconds, where);
+}
+
 static ls_status wait_library(ls_operation *library, double timeout_seconds)
 {
     double deadline = ls__clock_seconds() + timeout_seconds;
     const ls_transport_table *table = library->transport->table;
     bool done = false;
 
+    ls__fault_here(LS__FAULT_COLLECTIVE);
     for (;;) {
         LS_TRY(table->test(library, &done));
         if (done)
             return LS_OK;
-        LS_FAIL_IF(ls__yield_until(deadline), LS_TIMEOUT,
-                   "a collective of the %s library did not end within %g s: a rank is stopped, "
-                   "overloaded or gone; the library does not tell which",
-                   table->name, timeout_seconds);
+        if (ls__yield_until(deadline))
+            return library_timed_out(table->name, timeout_seconds);
     }
 }
 
@@ -152,6 +167,13 @@ static ls_status reduce_by_library(const ls__reduction *reduction, double timeou
     return LS_OK;
 }
 
+ls_range ls__reduction_waits_for(const ls__reduction *reduction)
+{
+    if (reduction->schedule)
+        return ls__collective_waits_for(reduction->schedule);
+    return (ls_range){0, reduction->plan.units};
+}
+
 ls_status ls__reduction_run(ls__reduction *reduction, double timeout_seconds)
 {
     if (reduction->schedule)
@@ -195,6 +217,13 @@ void ls__sharing_close(ls__sharing *sharing)
     if (sharing->library)
         sharing->transport->table->operation_close(sharing->library);
     free(sharing);
+}
+
+ls_range ls__sharing_waits_for(const ls__sharing *sharing)
+{
+    if (sharing->schedule)
+        return ls__collective_waits_for(sharing->schedule);
+    return (ls_range){0, sharing->payload.count};
 }
 
 ls_status ls__sharing_run(ls__sharing *sharing, double timeout_seconds)
