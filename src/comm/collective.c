@@ -265,3 +265,15 @@ ls_status ls__collective_timed_out(const ls_collective *collective, double timeo
                (long long)(range.offset + range.count - 1), timeout_seconds);
     return ls__watch_call_roll(timeout_seconds, where);
 }
+
+ls_status ls__library_timed_out(const char *name, double timeout_seconds)
+{
+    char where[WHERE];
+
+    snprintf(where, sizeof where, "a collective of the %s library", name);
+    ls_fail_at(__FILE__, __LINE__, LS_TIMEOUT,
+               "%s did not end within %g s: a rank is stopped, overloaded or gone; the library "
+               "does not tell which",
+               where, timeout_seconds);
+    return ls__watch_call_roll(timeout_seconds, where);
+}

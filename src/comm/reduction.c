@@ -1,12 +1,10 @@
 #include "comm/reduction.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 
 #include "base/clock.h"
 #include "base/fault.h"
 #include "comm/engine.h"
-#include "comm/watch.h"
 
 /* Either a schedule, or the transport's own collectives (`library`): then reducing is its
  * all-reduce or, for elements that it cannot sum, an all-to-all of blocks whose copies the owner
@@ -54,18 +52,6 @@ static ls_status open_library(ls_transport *transport, const ls_algorithm *algor
     return table->operation_open(transport, bytes, library);
 }
 
-static ls_status library_timed_out(const char *name, double timeout_seconds)
-{
-    char where[64];
-
-    snprintf(where, sizeof where, "a collective of the %s library", name);
-    ls_fail_at(__FILE__, __LINE__, LS_TIMEOUT,
-               "%s did not end within %g s: a rank is stopped, overloaded or gone; the library "
-               "does not tell which",
-               where, timeout_seconds);
-    return ls__watch_call_roll(timeout_seconds, where);
-}
-
 static ls_status wait_library(ls_operation *library, double timeout_seconds)
 {
     double deadline = ls__clock_seconds() + timeout_seconds;
@@ -78,7 +64,7 @@ static ls_status wait_library(ls_operation *library, double timeout_seconds)
         if (done)
             return LS_OK;
         if (ls__yield_until(deadline))
-            return library_timed_out(table->name, timeout_seconds);
+            return ls__library_timed_out(table->name, timeout_seconds);
     }
 }
 

@@ -136,20 +136,24 @@ static int list_missing(char *text, size_t size)
     return missing;
 }
 
-static ls_status record(double timeout_seconds, const char *where)
+/* Records the failure; returns whether a rank is missing. */
+static bool record(double timeout_seconds, const char *where)
 {
     char before[LS_ERROR_TEXT];
     char names[LS_ERROR_TEXT / 2];
+    bool missing = list_missing(names, sizeof names) > 0;
 
-    if (list_missing(names, sizeof names) > 0)
-        return LS_FAIL(LS_TIMEOUT,
-                       "%s did not arrive within %g s: stopped, overloaded or gone; rank %d waited "
-                       "in %s",
-                       names, timeout_seconds, ls__world_rank(current.world), where);
     snprintf(before, sizeof before, "%s", ls_last_error()->text);
-    return LS_FAIL(LS_TIMEOUT,
+    if (missing)
+        ls_fail_at(__FILE__, __LINE__, LS_TIMEOUT,
+                   "%s did not arrive within %g s: stopped, overloaded or gone; rank %d waited in "
+                   "%s",
+                   names, timeout_seconds, ls__world_rank(current.world), where);
+    else
+        ls_fail_at(__FILE__, __LINE__, LS_TIMEOUT,
                    "%.800s; all ranks answer now: if one is only slow, raise --stall-timeout",
                    before);
+    return missing;
 }
 
 /* The run ends as soon as the speaker returns; who has something else to say is not heard. */
@@ -161,14 +165,21 @@ static void wait_for_the_end(void)
         sched_yield();
 }
 
+/* Where ranks are missing the lowest that is heard speaks; else whoever was the first to call. A
+ * rank that was stopped hears all others as soon as it goes on, which is when mpirun is about to
+ * end it: it was called before, so it keeps quiet. */
 ls_status ls__watch_call_roll(double timeout_seconds, const char *where)
 {
+    bool called = false;
+
     if (!current.world || ls__world_ranks(current.world) == 1)
         return LS_TIMEOUT;
+    current.next_look = 0;
+    called = ls__watch_alarmed(ls__clock_seconds());
     LS_TRY(say_alive());
     LS_TRY(listen());
-    ls_status status = record(timeout_seconds, where);
-    if (lowest_heard() != ls__world_rank(current.world))
+    bool missing = record(timeout_seconds, where);
+    if (missing ? lowest_heard() != ls__world_rank(current.world) : called)
         wait_for_the_end();
-    return status;
+    return LS_TIMEOUT;
 }

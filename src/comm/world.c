@@ -37,6 +37,8 @@ struct ls__world {
     ls_payload gather_payload;
     ls_element_type gather_element;
     verdict_record verdict;
+    int64_t number; /* of ls__world_lowest, here for the same reason */
+    int64_t lowest_number;
 };
 
 /* ---- life cycle ---- */
@@ -198,6 +200,20 @@ ls_status ls__world_broadcast(ls__world *world, int root, void *data, int64_t by
         at += piece;
         bytes -= piece;
     }
+    return LS_OK;
+}
+
+ls_status ls__world_lowest(ls__world *world, int64_t value, int64_t *lowest)
+{
+    static const char what[] = "comparing numbers";
+    MPI_Request request = MPI_REQUEST_NULL;
+
+    world->number = value;
+    LS__TRY_MPI(MPI_Iallreduce(&world->number, &world->lowest_number, 1, MPI_INT64_T, MPI_MIN,
+                               world->communicator, &request),
+                "%s", what);
+    LS_TRY(finish(world, &request, what));
+    *lowest = world->lowest_number;
     return LS_OK;
 }
 
