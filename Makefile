@@ -111,7 +111,7 @@ check: check-format check-layers check-static sanitize ## format, layers, static
 
 check-format:
 	@clang-format --dry-run --Werror $(sources)
-	shellcheck $(filter-out %.in,$(wildcard scripts/*)) bench/nanogpt bench/fashion-mnist bench/same-bits \
+	shellcheck $(filter-out %.in,$(wildcard scripts/*)) bench/nanogpt bench/fashion-mnist bench/same-bits bench/exact-cost \
 	    bench/peers/nanogpt data/prepare-* .ci/run
 
 check-layers:
