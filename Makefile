@@ -29,10 +29,10 @@ WARN := -Wall -Wextra -Wpedantic -Werror -Wconversion -Wshadow -Wstrict-prototyp
 # -ffp-contract=off: a fused multiply-add would change bits from one instruction set to another,
 # and break TwoSum. -fno-math-errno and -fno-trapping-math change no value: they let loops with
 # square roots and selections be vectorised.
-OPT     ?= -O3
-CFLAGS  += -std=c17 -D_GNU_SOURCE $(OPT) -g -march=$(ARCH) -ffp-contract=off -fno-math-errno \
+# CFLAGS and LDFLAGS are the user's; what the program needs stands after them.
+OPT      ?= -O3
+ls_flags := -std=c17 -D_GNU_SOURCE $(OPT) -g -march=$(ARCH) -ffp-contract=off -fno-math-errno \
            -fno-trapping-math $(WARN) $(SANITIZE) -Iinclude -Isrc $(PKG_CFLAGS)
-LDFLAGS += $(SANITIZE)
 
 lib_src  := $(filter-out src/cli/%,$(wildcard src/*/*.c))
 cli_src  := $(wildcard src/cli/*.c)
@@ -42,13 +42,16 @@ sim_src  := $(wildcard tests/sim/*_test.c)
 mpi_src  := $(wildcard tests/mpi/*_test.c)
 cli_test_src := $(wildcard tests/cli/*_test.c)
 test_src := $(unit_src) $(sim_src) $(mpi_src) $(cli_test_src)
+fuzz_src := $(wildcard tests/fuzz/*_fuzz.c)
+fuzz_sup := $(filter-out $(fuzz_src),$(wildcard tests/fuzz/*.c)) tests/support/test.c
 
 obj  = $(patsubst %.c,$(BUILD)/obj/%.o,$(1))
 exe  = $(patsubst %.c,$(BUILD)/%,$(1))
-all_obj := $(call obj,$(lib_src) $(cli_src) $(sup_src) $(test_src))
+all_obj := $(call obj,$(lib_src) $(cli_src) $(sup_src) $(test_src) $(fuzz_src) $(fuzz_sup))
 
 .PHONY: all help setup demo test build-tests run-tests test-peer check check-format check-layers \
-        check-static sanitize run-sanitized bench bench-peers install uninstall format clean
+        check-static sanitize run-sanitized fuzz run-fuzzers bench bench-peers install \
+        uninstall format clean
 .DELETE_ON_ERROR:
 .SECONDARY:
 
@@ -60,7 +63,7 @@ help: ## list the targets
 $(BUILD)/obj/%.o: %.c
 	@mkdir -p $(@D)
 	@echo "  CC    $<"
-	$(Q)$(CC) $(CFLAGS) $(if $(filter tests/%,$<),-Itests) -MMD -MP -c $< -o $@
+	$(Q)$(CC) $(CFLAGS) $(ls_flags) $(if $(filter tests/%,$<),-Itests) -MMD -MP -c $< -o $@
 
 $(BUILD)/liblockstep.a: $(call obj,$(lib_src))
 	@rm -f $@
@@ -68,12 +71,17 @@ $(BUILD)/liblockstep.a: $(call obj,$(lib_src))
 
 $(BUILD)/lockstep: $(call obj,$(cli_src)) $(BUILD)/liblockstep.a
 	@echo "  LINK  $@"
-	$(Q)$(CC) $(LDFLAGS) $^ $(PKG_LIBS) -o $@
+	$(Q)$(CC) $(SANITIZE) $(LDFLAGS) $^ $(PKG_LIBS) -o $@
 
 $(BUILD)/tests/%_test: $(BUILD)/obj/tests/%_test.o $(call obj,$(sup_src)) $(BUILD)/liblockstep.a
 	@mkdir -p $(@D)
 	@echo "  LINK  $@"
-	$(Q)$(CC) $(LDFLAGS) $^ $(TEST_LIBS) $(PKG_LIBS) -o $@
+	$(Q)$(CC) $(SANITIZE) $(LDFLAGS) $^ $(TEST_LIBS) $(PKG_LIBS) -o $@
+
+$(BUILD)/tests/%_fuzz: $(BUILD)/obj/tests/%_fuzz.o $(call obj,$(fuzz_sup)) $(BUILD)/liblockstep.a
+	@mkdir -p $(@D)
+	@echo "  LINK  $@"
+	$(Q)$(CC) $(LDFLAGS) -fsanitize=fuzzer $^ $(TEST_LIBS) $(PKG_LIBS) -o $@
 
 setup: ## install the packages that are missing
 	scripts/setup
@@ -103,7 +111,7 @@ check: check-format check-layers check-static sanitize ## format, layers, static
 
 check-format:
 	@clang-format --dry-run --Werror $(sources)
-	shellcheck $(filter-out %.in,$(wildcard scripts/*)) bench/nanogpt bench/fashion-mnist \
+	shellcheck $(filter-out %.in,$(wildcard scripts/*)) bench/nanogpt bench/fashion-mnist bench/same-bits \
 	    bench/peers/nanogpt data/prepare-* .ci/run
 
 check-layers:
@@ -114,7 +122,7 @@ check-static:
 	+$(MAKE) CC=clang BUILD=build/clang build-tests
 	cppcheck --quiet --error-exitcode=1 --inline-suppr --enable=warning \
 	    --suppress=missingIncludeSystem --suppress=invalidFunctionArg --std=c11 -Iinclude -Isrc src
-	@clang-tidy --quiet --warnings-as-errors='*' $(lib_src) $(cli_src) -- $(filter-out -W%,$(CFLAGS))
+	@clang-tidy --quiet --warnings-as-errors='*' $(lib_src) $(cli_src) -- $(filter-out -W%,$(ls_flags))
 
 # Tests of one process, under the address and undefined-behaviour sanitizers. gcc's warnings about
 # truncated formats are false there: it warns about the checks that it inserts.
@@ -124,6 +132,24 @@ sanitize: ## the unit and simulation tests under sanitizers
 
 run-sanitized: $(call exe,$(unit_src) $(sim_src))
 	scripts/run-tests $(BUILD) /unit/ /sim/
+
+# Needs clang. What a fuzzer learns stays in its corpus, build/fuzz/corpus/NAME, for the next time;
+# an input that ends it is left in build/fuzz/findings. Loops that count their own coverage are not
+# vectorised, of which clang warns.
+FUZZ_SECONDS ?= 60
+
+fuzz: ## run each fuzzer for FUZZ_SECONDS (60) each
+	+$(MAKE) CC=clang OPT=-O1 BUILD=build/fuzz run-fuzzers \
+	    SANITIZE="-fsanitize=fuzzer-no-link,address,undefined \
+	    -fno-sanitize-recover=undefined -Wno-pass-failed"
+
+run-fuzzers: $(call exe,$(fuzz_src))
+	@mkdir -p $(BUILD)/findings $(patsubst tests/fuzz/%_fuzz.c,$(BUILD)/corpus/%,$(fuzz_src))
+	failed=; for name in $(patsubst tests/fuzz/%_fuzz.c,%,$(fuzz_src)); do \
+	    $(BUILD)/tests/fuzz/$${name}_fuzz -max_total_time=$(FUZZ_SECONDS) -timeout=30 \
+	        -print_final_stats=1 -artifact_prefix=$(BUILD)/findings/$$name- \
+	        $(BUILD)/corpus/$$name || failed="$$failed $$name"; \
+	done; test -z "$$failed" || { echo "fuzzers that found something:$$failed"; exit 1; }
 
 # ---- measuring ----
 
@@ -159,6 +185,6 @@ format: ## put the sources into the project's format
 	@clang-format -i $(sources)
 
 clean: ## remove everything built
-	rm -rf build
+	rm -rf $(BUILD)
 
 -include $(all_obj:.o=.d)

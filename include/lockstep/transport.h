@@ -36,7 +36,8 @@ extern const ls_element_type ls_sum_f32; /* float */
 extern const ls_element_type ls_sum_f64; /* double */
 
 /* What a transport has carried since it was opened. A message that was split counts once a piece.
- * Sent is counted when posted, received when complete. What `all_reduce` moves is not visible. */
+ * Sent is counted when posted, received when complete. What the library's own collectives move is
+ * not visible. */
 typedef struct ls_traffic {
     int64_t sent_bytes;
     int64_t sent_messages;
@@ -85,6 +86,15 @@ typedef struct ls_transport_table {
      * theirs in the same order. LS_BAD_USAGE for a type that the library cannot sum. */
     ls_status (*all_reduce)(ls_operation *operation, void *data, int64_t count,
                             const ls_element_type *type);
+
+    /* The library's own way to bring every block to its owner and back, for `count` elements of
+     * `size` bytes cut by ls_block into one block a rank; NULL where there is none. Collective, as
+     * all_reduce is. Exchange: received (ranks, own block) = what each rank has in this rank's
+     * block, in rank order; `data` is left as it was. Gather: each rank's own block of `data` is
+     * copied to all, in place. LS_BAD_USAGE above INT_MAX elements. */
+    ls_status (*exchange_blocks)(ls_operation *operation, const void *data, void *received,
+                                 int64_t count, int64_t size);
+    ls_status (*gather_blocks)(ls_operation *operation, void *data, int64_t count, int64_t size);
 
     void (*close)(ls_transport *transport);
 } ls_transport_table;

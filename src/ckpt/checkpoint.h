@@ -74,8 +74,9 @@ ls_status ls__checkpoint_path(char *path, const char *folder, int64_t step);
  * `keep` are left. */
 ls_status ls__checkpoint_settle(const char *folder, int64_t step, int64_t keep);
 
-/* Whether the folder holds a checkpoint, whole or not. */
-bool ls__checkpoint_any(const char *folder);
+/* The steps of all checkpoints in the folder, whole or not, ascending, in memory that the caller
+ * frees. A folder that is not there holds none. LS_NO_MEMORY. */
+ls_status ls__checkpoint_steps(const char *folder, int64_t **steps, int64_t *count);
 
 /* The newest checkpoint in the folder that passes its seal, as a path of LS__PATH_SIZE characters;
  * a damaged one is passed over with a warning. LS_BAD_INPUT where there is none. */

@@ -45,9 +45,7 @@ static int ascending(const void *a, const void *b)
     return (left > right) - (left < right);
 }
 
-/* The steps of all checkpoints in the folder, ascending, in memory that the caller frees. A folder
- * that is not there holds none. */
-static ls_status list_steps(const char *folder, int64_t **steps, int64_t *count)
+ls_status ls__checkpoint_steps(const char *folder, int64_t **steps, int64_t *count)
 {
     DIR *dir = opendir(folder);
     int64_t capacity = 0;
@@ -85,7 +83,7 @@ static ls_status remove_oldest(const char *folder, int64_t keep)
     int64_t count = 0;
     ls_status status = LS_OK;
 
-    LS_TRY(list_steps(folder, &steps, &count));
+    LS_TRY(ls__checkpoint_steps(folder, &steps, &count));
     for (int64_t i = 0; i < count - keep; i++) {
         LS_TRY_TO(cleanup, ls__checkpoint_path(path, folder, steps[i]));
         if (unlink(path) != 0) {
@@ -111,23 +109,13 @@ ls_status ls__checkpoint_settle(const char *folder, int64_t step, int64_t keep)
     return remove_oldest(folder, keep);
 }
 
-bool ls__checkpoint_any(const char *folder)
-{
-    int64_t *steps = NULL;
-    int64_t count = 0;
-    ls_status status = list_steps(folder, &steps, &count);
-
-    free(steps);
-    return status == LS_OK && count > 0;
-}
-
 ls_status ls__checkpoint_latest(const char *folder, char *path)
 {
     int64_t *steps = NULL;
     int64_t count = 0;
     ls_status status = LS_OK;
 
-    LS_TRY(list_steps(folder, &steps, &count));
+    LS_TRY(ls__checkpoint_steps(folder, &steps, &count));
     for (int64_t i = count - 1; i >= 0; i--) {
         status = ls__checkpoint_path(path, folder, steps[i]);
         if (status != LS_OK || ls__seal_verify(path) == LS_OK) {

@@ -19,6 +19,7 @@ ls_status ls__cli_train(int argc, char **argv);
 ls_status ls__cli_eval(int argc, char **argv);
 ls_status ls__cli_sample(int argc, char **argv);
 ls_status ls__cli_verify(int argc, char **argv);
+ls_status ls__cli_diff(int argc, char **argv);
 ls_status ls__cli_bench(int argc, char **argv);
 ls_status ls__cli_bench_allreduce(int argc, char **argv);
 

@@ -64,7 +64,7 @@ static ls_status open_session(session *s, const eval_settings *settings, ls__wor
     const char *path = *settings->data ? settings->data : s->loaded.settings.data;
 
     LS_FAIL_IF(!*settings->run, LS_BAD_USAGE, "--run is missing: name the folder of a run");
-    LS_TRY(ls__load_run(&s->loaded, settings->run, 0, 0));
+    LS_TRY(ls__load_run(&s->loaded, settings->run, -1, 0, 0));
     LS_TRY(ls__dataset_open(&s->dataset, path));
     LS_TRY(ls__feed_check(s->dataset, &s->loaded.settings));
     LS_TRY(check_classes(s, path));

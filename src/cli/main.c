@@ -13,6 +13,7 @@ static const ls__cli_entry commands[] = {
     {"eval", "evaluate a run's model on held-out data", ls__cli_eval},
     {"sample", "print text that a run's model makes", ls__cli_sample},
     {"verify", "train at several rank counts and compare the weights", ls__cli_verify},
+    {"diff", "find the first step and tensor at which two runs differ", ls__cli_diff},
     {"bench", "measure collectives", ls__cli_bench},
 };
 

@@ -51,7 +51,7 @@ ls_status ls__cli_sample(int argc, char **argv)
     }
     LS_FAIL_IF(!*flags.run, LS_BAD_USAGE, "--run is missing: name the folder of a run");
     ls__gemm_start();
-    LS_TRY(ls__load_run(&loaded, flags.run, 1, 0));
+    LS_TRY(ls__load_run(&loaded, flags.run, -1, 1, 0));
     ls__sample_settings settings = {.prompt = flags.prompt,
                                     .length = flags.length,
                                     .temperature = flags.temperature,

@@ -1,6 +1,6 @@
-/* lockstep verify: the same training at several rank counts, and what became of the weights. */
+/* lockstep verify: the same training on several numbers of ranks, by several algorithms, in several
+ * buckets, sharded or not: one chain of digests, or not. */
 #include <ftw.h>
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -8,18 +8,22 @@
 #include "base/file.h"
 #include "base/log.h"
 #include "base/options.h"
+#include "base/units.h"
 #include "cli/commands.h"
 #include "cli/start.h"
 #include "lockstep/schedule.h"
 #include "train/compare.h"
+#include "train/metrics.h"
+#include "train/run_folder.h"
 #include "train/settings.h"
 
-enum { OPTIONS_MAX = 64, LOG_TAIL = 2048 };
+enum { OPTIONS_MAX = 64, LOG_TAIL = 2048, VARIANTS_MAX = 512, SMALL_BUCKET = 16384 };
 
-/* Any flag of train, a list of rank counts in place of one, and a tolerance. */
+/* Any flag of train, a list of rank counts in place of one, and what is our own. */
 typedef struct verify_settings {
     ls__train_settings train; /* first: the offsets of train's options hold */
     ls__list ranks;
+    bool full;
     double tolerance;
 } verify_settings;
 
@@ -34,16 +38,13 @@ static const ls__option rank_list = {"ranks",
                                      LS__SCOPE_RUN,
                                      0};
 
-static const ls__option tolerance = {"tolerance",
-                                     "1e-5",
-                                     "difference",
-                                     "largest difference of two weights that passes",
-                                     offsetof(verify_settings, tolerance),
-                                     0,
-                                     1e30,
-                                     LS__OPTION_REAL,
-                                     LS__SCOPE_RUN,
-                                     0};
+static const ls__option own_options[] = {
+    {"full", "false", "", "every rank count x algorithm x bucket size x sharded or not",
+     offsetof(verify_settings, full), 0, 0, LS__OPTION_SWITCH, LS__SCOPE_RUN, 0},
+    {"tolerance", "1e-5", "difference",
+     "with --reduce f32: largest difference of two weights that passes",
+     offsetof(verify_settings, tolerance), 0, 1e30, LS__OPTION_REAL, LS__SCOPE_RUN, 0},
+};
 
 /* Train's table with a few rows of our own. */
 static void make_table(ls__option_table *table, ls__option *rows)
@@ -64,10 +65,11 @@ static void make_table(ls__option_table *table, ls__option *rows)
             row.help = "keep the runs in this folder; none: a temporary one";
         rows[count++] = row;
     }
-    rows[count++] = tolerance;
+    for (size_t i = 0; i < sizeof own_options / sizeof own_options[0]; i++)
+        rows[count++] = own_options[i];
     *table = (ls__option_table){
         .command = "lockstep verify",
-        .summary = "train from the same start at several rank counts and compare the weights",
+        .summary = "train the same in several ways and compare the bits of every step",
         .operands = "",
         .option = rows,
         .count = count,
@@ -100,7 +102,29 @@ static ls_status make_temporary(char *folder)
     return LS_OK;
 }
 
-/* ---- one run ---- */
+/* ---- one way to train ---- */
+
+typedef struct variant {
+    int64_t ranks;
+    int algorithm;
+    int64_t bucket;
+    bool sharded;
+    int reduce;
+} variant;
+
+/* What came of it. */
+typedef struct outcome {
+    ls__loaded loaded;
+    ls__digest *digests; /* (steps) */
+    int64_t steps;
+} outcome;
+
+static void free_outcome(outcome *o)
+{
+    ls__loaded_close(&o->loaded);
+    free(o->digests);
+    o->digests = NULL;
+}
 
 /* The end of what a failed run printed is what says why. */
 static ls_status tell_failure(const char *log, int64_t ranks, int exit_code)
@@ -120,8 +144,7 @@ static ls_status tell_failure(const char *log, int64_t ranks, int exit_code)
 }
 
 /* `lockstep train` with all of these settings spelled out. */
-static ls_status train_on(const verify_settings *settings, const char *run, const char *log,
-                          int64_t ranks)
+static ls_status train(const ls__train_settings *settings, const char *log, int64_t ranks)
 {
     static char words[OPTIONS_MAX][LS__TEXT_MAX + 64];
     static char value[LS__TEXT_MAX];
@@ -133,9 +156,8 @@ static ls_status train_on(const verify_settings *settings, const char *run, cons
         const char *name = ls__train_options.option[i].name;
         if (strcmp(name, "ranks") == 0 || strcmp(name, "resume") == 0)
             continue;
-        ls__options_format(&ls__train_options, &settings->train, i, value, sizeof value);
-        snprintf(words[count], sizeof words[count], "--%s=%s", name,
-                 strcmp(name, "run") == 0 ? run : value);
+        ls__options_format(&ls__train_options, settings, i, value, sizeof value);
+        snprintf(words[count], sizeof words[count], "--%s=%s", name, value);
         arguments[count] = words[count];
         count++;
     }
@@ -143,72 +165,210 @@ static ls_status train_on(const verify_settings *settings, const char *run, cons
     return exit_code == 0 ? LS_OK : tell_failure(log, ranks, exit_code);
 }
 
-static ls_status train_and_load(const verify_settings *settings, const char *folder, int64_t ranks,
-                                ls__loaded *loaded)
+/* Trains in a folder of its own, then reads what the run left. */
+static ls_status run_variant(const verify_settings *settings, const variant *v, const char *folder,
+                             int number, outcome *o)
 {
+    static ls__train_settings of_run;
     char name[64];
-    char run[LS__PATH_SIZE];
     char log[LS__PATH_SIZE];
+    ls__run_folder files;
 
-    snprintf(name, sizeof name, "ranks-%lld", (long long)ranks);
-    LS_TRY(ls__path_join(run, folder, name));
-    snprintf(name, sizeof name, "ranks-%lld.log", (long long)ranks);
+    of_run = settings->train;
+    of_run.allreduce = v->algorithm;
+    of_run.bucket = v->bucket;
+    of_run.shard_optimizer = v->sharded;
+    of_run.reduce = v->reduce;
+    snprintf(name, sizeof name, "run-%d-on-%lld", number, (long long)v->ranks);
+    LS_TRY(ls__path_join(of_run.run, folder, name));
+    snprintf(name, sizeof name, "run-%d-on-%lld.log", number, (long long)v->ranks);
     LS_TRY(ls__path_join(log, folder, name));
-    LS_TRY(train_on(settings, run, log, ranks));
-    return ls__load_run(loaded, run, 1, 0);
+    LS_TRY(train(&of_run, log, v->ranks));
+    LS_TRY(ls__run_folder_name(&files, of_run.run));
+    LS_TRY(ls__metrics_read_digests(files.metrics, &o->digests, &o->steps));
+    return ls__load_run(&o->loaded, of_run.run, -1, 1, 0);
+}
+
+/* ---- all of them ---- */
+
+static void add_variant(variant *list, int *count, variant v)
+{
+    if (*count < VARIANTS_MAX)
+        list[(*count)++] = v;
+}
+
+/* Every combination. */
+static int list_full(const verify_settings *settings, variant base, variant *list)
+{
+    int count = 0;
+
+    for (int i = 0; i < settings->ranks.count; i++)
+        for (int algorithm = 0; algorithm < LS_ALGORITHM_COUNT; algorithm++)
+            for (int small = 0; small < 2; small++)
+                for (int sharded = 0; sharded < 2; sharded++) {
+                    variant v = base;
+                    v.ranks = settings->ranks.value[i];
+                    v.algorithm = algorithm;
+                    v.bucket = small ? SMALL_BUCKET : base.bucket;
+                    v.sharded = sharded != 0;
+                    add_variant(list, &count, v);
+                }
+    return count;
+}
+
+/* Every number of ranks; then, on the last of them, each other choice by itself. */
+static int list_variants(const verify_settings *settings, variant base, variant *list)
+{
+    int count = 0;
+
+    if (settings->full)
+        return list_full(settings, base, list);
+    for (int i = 0; i < settings->ranks.count; i++) {
+        base.ranks = settings->ranks.value[i];
+        add_variant(list, &count, base);
+    }
+    for (int algorithm = 0; algorithm < LS_ALGORITHM_COUNT; algorithm++) {
+        variant v = base;
+        v.algorithm = algorithm;
+        if (algorithm != base.algorithm && base.reduce == LS__REDUCE_EXACT)
+            add_variant(list, &count, v);
+    }
+    if (base.reduce != LS__REDUCE_EXACT)
+        return count;
+    variant v = base;
+    v.bucket = SMALL_BUCKET;
+    add_variant(list, &count, v);
+    v.bucket = base.bucket;
+    v.sharded = !base.sharded;
+    add_variant(list, &count, v);
+    return count;
 }
 
 /* ---- the table ---- */
 
-static void print_row(const verify_settings *settings, int64_t ranks, const ls__loaded *loaded,
+static int64_t steps_in_common(const outcome *a, const outcome *b)
+{
+    int64_t same = 0;
+
+    while (same < a->steps && same < b->steps &&
+           ls__digest_equal(a->digests[same], b->digests[same]))
+        same++;
+    return same;
+}
+
+static void print_row(const variant *v, const outcome *o, const outcome *reference,
                       const ls__comparison *comparison)
 {
-    printf("%5lld  %-9s  %12.8f", (long long)ranks,
-           ls_algorithm_at(settings->train.allreduce)->name, loaded->info.loss);
-    if (!comparison)
-        printf("  %18s  %s\n", "-", "reference");
-    else
-        printf("  %18.3g  %s\n", comparison->largest, comparison->same_bits ? "yes" : "no");
+    char bucket[32];
+    char steps[48];
+
+    snprintf(steps, sizeof steps, "%lld/%lld", (long long)steps_in_common(reference, o),
+             (long long)o->steps);
+    printf("%5lld  %-9s  %-6s  %9s  %-7s  %12.8f  %11s  %10.3g  %s\n", (long long)v->ranks,
+           ls_algorithm_at(v->algorithm)->name, v->reduce == LS__REDUCE_EXACT ? "exact" : "f32",
+           ls__format_bytes(bucket, sizeof bucket, v->bucket), v->sharded ? "yes" : "no",
+           o->loaded.info.loss, steps, comparison->largest,
+           o == reference          ? "reference"
+           : comparison->same_bits ? "yes"
+                                   : "no");
     fflush(stdout);
 }
 
-static ls_status compare_all(const verify_settings *settings, const char *folder,
-                             ls__loaded *reference, ls__loaded *other)
-{
-    double worst = 0;
-    int64_t worst_ranks = 0;
+/* What all rows are held against, and the worst that was found. */
+typedef struct findings {
+    outcome reference;
+    int64_t reference_ranks;
+    int differing; /* rows with other bits than the reference */
+    double worst;  /* largest difference of two weights */
+} findings;
 
-    printf("ranks  algorithm    final loss  largest difference  same bits\n");
-    LS_TRY(train_and_load(settings, folder, settings->ranks.value[0], reference));
-    print_row(settings, settings->ranks.value[0], reference, NULL);
-    for (int i = 1; i < settings->ranks.count; i++) {
-        ls__comparison comparison;
-        int64_t ranks = settings->ranks.value[i];
-        LS_TRY(train_and_load(settings, folder, ranks, other));
-        ls_status status = ls__compare(reference, other, &comparison);
-        if (status == LS_OK)
-            print_row(settings, ranks, other, &comparison);
-        ls__loaded_close(other);
-        LS_TRY(status);
-        if (!(comparison.largest <= worst)) {
-            worst = comparison.largest;
-            worst_ranks = ranks;
-        }
-    }
-    LS_FAIL_IF(!(worst <= settings->tolerance), LS_CHECK_FAILED,
-               "weights on %lld ranks differ by %.3g from those on %lld, more than --tolerance %g",
-               (long long)worst_ranks, worst, (long long)settings->ranks.value[0],
-               settings->tolerance);
+static ls_status compare_row(findings *f, const variant *v, outcome *o)
+{
+    ls__comparison comparison;
+
+    LS_TRY(ls__compare(&f->reference.loaded, &o->loaded, &comparison));
+    if (steps_in_common(&f->reference, o) < f->reference.steps)
+        comparison.same_bits = false;
+    print_row(v, o, &f->reference, &comparison);
+    f->differing += !comparison.same_bits;
+    if (!(comparison.largest <= f->worst))
+        f->worst = comparison.largest;
     return LS_OK;
+}
+
+static ls_status run_row(const verify_settings *settings, const variant *v, const char *folder,
+                         int number, findings *f)
+{
+    static outcome other;
+
+    if (number == 0) {
+        LS_TRY(run_variant(settings, v, folder, number, &f->reference));
+        f->reference_ranks = v->ranks;
+        return compare_row(f, v, &f->reference);
+    }
+    ls_status status = run_variant(settings, v, folder, number, &other);
+    if (status == LS_OK)
+        status = compare_row(f, v, &other);
+    free_outcome(&other);
+    return status;
+}
+
+/* FP32 sums must give other bits, or the table above shows nothing. */
+static ls_status run_control(const verify_settings *settings, variant v, const char *folder,
+                             int number, findings *f)
+{
+    int before = f->differing;
+
+    v.reduce = LS__REDUCE_F32;
+    printf("control, which must differ:\n");
+    LS_TRY(run_row(settings, &v, folder, number, f));
+    if (f->differing == before)
+        printf("the control has the same bits here, so it could not tell exact sums from FP32\n");
+    f->differing = before;
+    return LS_OK;
+}
+
+static ls_status judge(const verify_settings *settings, const findings *f)
+{
+    if (settings->train.reduce == LS__REDUCE_EXACT) {
+        LS_FAIL_IF(f->differing > 0, LS_CHECK_FAILED,
+                   "%d of the runs have other bits than the one on %lld ranks", f->differing,
+                   (long long)f->reference_ranks);
+        return LS_OK;
+    }
+    LS_FAIL_IF(!(f->worst <= settings->tolerance), LS_CHECK_FAILED,
+               "weights differ by %.3g from those on %lld ranks, more than --tolerance %g",
+               f->worst, (long long)f->reference_ranks, settings->tolerance);
+    return LS_OK;
+}
+
+static ls_status run_table(const verify_settings *settings, const char *folder, findings *f)
+{
+    static variant list[VARIANTS_MAX];
+    variant base = {.algorithm = settings->train.allreduce,
+                    .bucket = settings->train.bucket,
+                    .sharded = settings->train.shard_optimizer,
+                    .reduce = settings->train.reduce};
+    int count = list_variants(settings, base, list);
+
+    printf("ranks  algorithm  reduce     bucket  sharded    final loss  equal steps  difference  "
+           "same bits\n");
+    for (int i = 0; i < count; i++)
+        LS_TRY(run_row(settings, &list[i], folder, i, f));
+    ls_status verdict = judge(settings, f);
+    if (base.reduce == LS__REDUCE_EXACT) {
+        base.ranks = settings->ranks.value[settings->ranks.count - 1];
+        LS_TRY(run_control(settings, base, folder, count, f));
+    }
+    return verdict;
 }
 
 static ls_status verify_in(const verify_settings *settings, const char *folder)
 {
-    static ls__loaded reference;
-    static ls__loaded other;
-    ls_status status = compare_all(settings, folder, &reference, &other);
+    static findings f;
+    ls_status status = run_table(settings, folder, &f);
 
-    ls__loaded_close(&reference);
+    free_outcome(&f.reference);
     return status;
 }
 

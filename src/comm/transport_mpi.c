@@ -13,6 +13,7 @@
 #include <stdlib.h>
 
 #include "comm/mpi_check.h"
+#include "lockstep/schedule.h"
 
 typedef struct mpi_transport {
     ls_transport base;
@@ -20,7 +21,7 @@ typedef struct mpi_transport {
     int64_t longest; /* bytes of a piece, a multiple of 8: elements are never split */
 } mpi_transport;
 
-typedef enum post_kind { SEND, RECEIVE, RECEIVE_COMBINE, ALL_REDUCE } post_kind;
+typedef enum post_kind { SEND, RECEIVE, RECEIVE_COMBINE, LIBRARY } post_kind;
 
 typedef struct mpi_operation {
     ls_operation base;
@@ -34,6 +35,9 @@ typedef struct mpi_operation {
     void *into;
     const void *scratch;
     const ls_element_type *type;
+    /* Of blocks: counts and offsets of what is sent, then of what is received, as MPI wants them.
+     */
+    int *layout;           /* (4, ranks) */
     MPI_Request request[]; /* (pieces_max) */
 } mpi_operation;
 
@@ -67,6 +71,11 @@ static ls_status operation_open(ls_transport *base, int64_t max_bytes, ls_operat
                (long long)max_bytes, (long long)pieces);
     opened->base.transport = base;
     opened->pieces_max = pieces;
+    opened->layout = calloc(4 * (size_t)base->ranks, sizeof *opened->layout);
+    if (!opened->layout) {
+        free(opened);
+        return LS_FAIL(LS_NO_MEMORY, "no memory for the blocks of %d ranks", base->ranks);
+    }
     *operation = &opened->base;
     return LS_OK;
 }
@@ -76,7 +85,7 @@ static ls_status operation_open(ls_transport *base, int64_t max_bytes, ls_operat
 static void abandon(mpi_operation *operation)
 {
     for (int64_t i = operation->pieces_done; i < operation->pieces; i++) {
-        if (operation->request[i] == MPI_REQUEST_NULL || operation->kind == ALL_REDUCE)
+        if (operation->request[i] == MPI_REQUEST_NULL || operation->kind == LIBRARY)
             continue;
         if (operation->kind != SEND)
             MPI_Cancel(&operation->request[i]);
@@ -89,6 +98,7 @@ static void operation_close(ls_operation *base)
     mpi_operation *operation = (mpi_operation *)base;
 
     abandon(operation);
+    free(operation->layout);
     free(operation);
 }
 
@@ -176,12 +186,75 @@ static ls_status post_all_reduce(ls_operation *base, void *data, int64_t count,
     MPI_Datatype datatype = MPI_DATATYPE_NULL;
 
     LS_TRY(library_type(type, &datatype));
-    prepare(operation, ALL_REDUCE, MPI_PROC_NULL, count * type->size);
+    prepare(operation, LIBRARY, MPI_PROC_NULL, count * type->size);
     for (int64_t i = 0; i < operation->pieces; i++)
         LS__TRY_MPI(MPI_Iallreduce(MPI_IN_PLACE, (char *)data + i * transport->longest,
                                    (int)(piece_bytes(operation, i) / type->size), datatype, MPI_SUM,
                                    transport->communicator, &operation->request[i]),
                     "starting MPI_Iallreduce of %lld elements", (long long)count);
+    return LS_OK;
+}
+
+/* Sizes that MPI counts in int; the element becomes a type, so that only their number must fit. */
+static ls_status prepare_blocks(mpi_operation *operation, int64_t count, int64_t size,
+                                MPI_Datatype *element)
+{
+    LS_FAIL_IF(count > INT_MAX || size > INT_MAX, LS_BAD_USAGE,
+               "MPI's own collectives cannot count %lld elements of %lld bytes: use the ring",
+               (long long)count, (long long)size);
+    prepare(operation, LIBRARY, MPI_PROC_NULL, 1); /* one request, whatever the size */
+    operation->bytes = count * size;
+    LS__TRY_MPI(MPI_Type_contiguous((int)size, MPI_BYTE, element), "making a type");
+    LS__TRY_MPI(MPI_Type_commit(element), "making a type");
+    return LS_OK;
+}
+
+static ls_status post_exchange_blocks(ls_operation *base, const void *data, void *received,
+                                      int64_t count, int64_t size)
+{
+    mpi_operation *operation = (mpi_operation *)base;
+    int ranks = base->transport->ranks;
+    int own = (int)ls_block(count, ranks, base->transport->rank).count;
+    MPI_Datatype element = MPI_DATATYPE_NULL;
+    int *layout = operation->layout;
+
+    LS_TRY(prepare_blocks(operation, count, size, &element));
+    LS_FAIL_IF((int64_t)own * ranks > INT_MAX, LS_BAD_USAGE,
+               "MPI's own collectives cannot count %lld elements: use the ring",
+               (long long)own * ranks);
+    for (int rank = 0; rank < ranks; rank++) {
+        ls_range block = ls_block(count, ranks, rank);
+        layout[rank] = (int)block.count;
+        layout[ranks + rank] = (int)block.offset;
+        layout[2 * ranks + rank] = own;
+        layout[3 * ranks + rank] = own * rank;
+    }
+    LS__TRY_MPI(MPI_Ialltoallv(data, layout, layout + ranks, element, received, layout + 2 * ranks,
+                               layout + 3 * ranks, element, transport_of(operation)->communicator,
+                               &operation->request[0]),
+                "starting MPI_Ialltoallv of %lld elements", (long long)count);
+    LS__TRY_MPI(MPI_Type_free(&element), "freeing a type");
+    return LS_OK;
+}
+
+static ls_status post_gather_blocks(ls_operation *base, void *data, int64_t count, int64_t size)
+{
+    mpi_operation *operation = (mpi_operation *)base;
+    int ranks = base->transport->ranks;
+    MPI_Datatype element = MPI_DATATYPE_NULL;
+    int *layout = operation->layout;
+
+    LS_TRY(prepare_blocks(operation, count, size, &element));
+    for (int rank = 0; rank < ranks; rank++) {
+        ls_range block = ls_block(count, ranks, rank);
+        layout[rank] = (int)block.count;
+        layout[ranks + rank] = (int)block.offset;
+    }
+    LS__TRY_MPI(MPI_Iallgatherv(MPI_IN_PLACE, 0, MPI_DATATYPE_NULL, data, layout, layout + ranks,
+                                element, transport_of(operation)->communicator,
+                                &operation->request[0]),
+                "starting MPI_Iallgatherv of %lld elements", (long long)count);
+    LS__TRY_MPI(MPI_Type_free(&element), "freeing a type");
     return LS_OK;
 }
 
@@ -220,8 +293,8 @@ static ls_status test_piece(mpi_operation *operation, int64_t piece, int *done)
         LS__TRY_MPI(code, "sending %lld bytes to rank %d", (long long)operation->bytes,
                     operation->peer);
         return LS_OK;
-    case ALL_REDUCE:
-        LS__TRY_MPI(code, "MPI_Iallreduce of %lld bytes", (long long)operation->bytes);
+    case LIBRARY:
+        LS__TRY_MPI(code, "a collective of MPI's over %lld bytes", (long long)operation->bytes);
         return LS_OK;
     case RECEIVE:
     case RECEIVE_COMBINE:
@@ -281,6 +354,8 @@ static const ls_transport_table table = {
     .receive_combine = post_receive_combine,
     .test = test,
     .all_reduce = post_all_reduce,
+    .exchange_blocks = post_exchange_blocks,
+    .gather_blocks = post_gather_blocks,
     .close = close_transport,
 };
 

@@ -151,6 +151,11 @@ ls_transport *ls__world_transport(ls__world *world)
     return world->data;
 }
 
+ls_transport *ls__world_control(ls__world *world)
+{
+    return world->control;
+}
+
 /* ---- operations of MPI's ---- */
 
 /* Waits for a non-blocking operation, at most the world's timeout. */
@@ -193,6 +198,24 @@ ls_status ls__world_barrier(ls__world *world)
 
     LS__TRY_MPI(MPI_Ibarrier(world->communicator, &request), "%s", what);
     return finish(world, &request, what);
+}
+
+ls_status ls__world_swap(ls__world *world, int to, const void *out, int64_t out_bytes, int from,
+                         void *in, int64_t in_bytes)
+{
+    MPI_Request sending = MPI_REQUEST_NULL;
+    MPI_Request receiving = MPI_REQUEST_NULL;
+
+    assert(out_bytes <= INT_MAX && in_bytes <= INT_MAX);
+    if (from != LS_NO_PEER && in_bytes > 0)
+        LS__TRY_MPI(
+            MPI_Irecv(in, (int)in_bytes, MPI_BYTE, from, 0, world->communicator, &receiving),
+            "receiving from rank %d", from);
+    if (to != LS_NO_PEER && out_bytes > 0)
+        LS__TRY_MPI(MPI_Isend(out, (int)out_bytes, MPI_BYTE, to, 0, world->communicator, &sending),
+                    "sending to rank %d", to);
+    LS_TRY(finish(world, &receiving, "receiving from a rank"));
+    return finish(world, &sending, "sending to a rank");
 }
 
 ls_status ls__world_agree(ls__world *world, ls_status status)

@@ -31,6 +31,9 @@ void ls__world_set_timeout(ls__world *world, double seconds);
 /* The transport between all ranks; the world's own, closed with it. */
 ls_transport *ls__world_transport(ls__world *world);
 
+/* Another one, for control data, so that the counters of the first are those of the step's data. */
+ls_transport *ls__world_control(ls__world *world);
+
 /* LS_OK where every rank brought LS_OK. Else every rank returns the status of the lowest failing
  * rank and has its sentence recorded as that rank's, so that only that rank's log prints it. */
 ls_status ls__world_agree(ls__world *world, ls_status status);
@@ -47,5 +50,10 @@ ls_status ls__world_all_gather(ls__world *world, const void *mine, void *all, in
 ls_status ls__world_all_gather_blocks(ls__world *world, void *data, int64_t count, int64_t size);
 
 ls_status ls__world_barrier(ls__world *world);
+
+/* Not collective: sends bytes to one rank and receives bytes from one, at the same time; LS_NO_PEER
+ * or 0 bytes: that side is left out. Who is named here names this rank, with the same bytes. */
+ls_status ls__world_swap(ls__world *world, int to, const void *out, int64_t out_bytes, int from,
+                         void *in, int64_t in_bytes);
 
 #endif

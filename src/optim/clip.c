@@ -28,6 +28,15 @@ double ls__norm(const float *values, int64_t count)
     return sqrt(sum);
 }
 
+double ls__norm_of_blocks(const double *block, int64_t blocks)
+{
+    double sum = 0;
+
+    for (int64_t i = 0; i < blocks; i++)
+        sum += block[i];
+    return sqrt(sum);
+}
+
 double ls__clip_factor(double norm, double limit)
 {
     if (limit == 0 || norm <= limit)

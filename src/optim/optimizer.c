@@ -15,12 +15,11 @@ const char *ls__optimizer_state_name(ls__optimizer_kind kind, int index)
 }
 
 ls_status ls__optimizer_open(ls__optimizer *optimizer, const ls__optimizer_settings *settings,
-                             const ls__tensors *tensors, ls__arena *arena)
+                             const ls__tensors *tensors, int64_t kept, ls__arena *arena)
 {
     *optimizer = (ls__optimizer){.settings = *settings, .tensors = tensors};
     for (int i = 0; i < ls__optimizer_state_count(settings->kind); i++)
-        LS_TRY(ls__arena_take(arena, LS__OPTIMIZER, tensors->total, sizeof(float),
-                              &optimizer->state[i]));
+        LS_TRY(ls__arena_take(arena, LS__OPTIMIZER, kept, sizeof(float), &optimizer->state[i]));
     return LS_OK;
 }
 
@@ -71,23 +70,23 @@ static void sgd(float *restrict p, const float *restrict g, float *restrict mome
 }
 
 /* One stretch that lies within one tensor. */
-static void step_within(ls__optimizer *optimizer, float *parameters, const float *gradients,
-                        double learning_rate, double decay, int64_t update, int64_t first,
+static void step_within(const ls__optimizer *optimizer, float *parameters, const float *gradients,
+                        double learning_rate, double decay, int64_t update, int64_t state,
                         int64_t count)
 {
     const ls__optimizer_settings *s = &optimizer->settings;
 
     if (s->kind == LS__ADAMW)
-        adamw(parameters + first, gradients + first, optimizer->state[0] + first,
-              optimizer->state[1] + first, adamw_factors_of(s, learning_rate, decay, update),
-              count);
+        adamw(parameters, gradients, optimizer->state[0] + state, optimizer->state[1] + state,
+              adamw_factors_of(s, learning_rate, decay, update), count);
     else
-        sgd(parameters + first, gradients + first, optimizer->state[0] + first,
-            (float)(1 - learning_rate * decay), (float)s->momentum, (float)learning_rate, count);
+        sgd(parameters, gradients, optimizer->state[0] + state, (float)(1 - learning_rate * decay),
+            (float)s->momentum, (float)learning_rate, count);
 }
 
 void ls__optimizer_step(ls__optimizer *optimizer, float *parameters, const float *gradients,
-                        double learning_rate, int64_t update, int64_t first, int64_t count)
+                        double learning_rate, int64_t update, int64_t first, int64_t count,
+                        int64_t state)
 {
     int64_t end = first + count;
 
@@ -98,7 +97,7 @@ void ls__optimizer_step(ls__optimizer *optimizer, float *parameters, const float
         int64_t to = tensor_end < end ? tensor_end : end;
         double decay = tensor->dimensions > 1 ? optimizer->settings.weight_decay : 0;
         if (from < to)
-            step_within(optimizer, parameters, gradients, learning_rate, decay, update, from,
-                        to - from);
+            step_within(optimizer, parameters + from, gradients + from, learning_rate, decay,
+                        update, state + from - first, to - from);
     }
 }

@@ -32,20 +32,22 @@ typedef struct ls__optimizer_settings {
 typedef struct ls__optimizer {
     ls__optimizer_settings settings;
     const ls__tensors *tensors;         /* not owned */
-    float *state[LS__OPTIMIZER_STATES]; /* (tensors->total) each; NULL where not kept */
+    float *state[LS__OPTIMIZER_STATES]; /* (kept) each; NULL where the kind has none */
 } ls__optimizer;
 
 /* How many state arrays a kind keeps, and what they are called ("exp_avg"). */
 int ls__optimizer_state_count(ls__optimizer_kind kind);
 const char *ls__optimizer_state_name(ls__optimizer_kind kind, int index);
 
-/* Takes the state from the arena, zero. There is nothing to close. `tensors` must outlive it. */
+/* Takes state for `kept` elements from the arena, zero: for all parameters, or for a share of them.
+ * There is nothing to close. `tensors` must outlive it. */
 ls_status ls__optimizer_open(ls__optimizer *optimizer, const ls__optimizer_settings *settings,
-                             const ls__tensors *tensors, ls__arena *arena);
+                             const ls__tensors *tensors, int64_t kept, ls__arena *arena);
 
-/* Updates parameters[first .. first+count-1] from gradients at the same indices. `update` counts
- * from 1: AdamW's bias correction. */
+/* Updates parameters[first .. first+count-1] from gradients at the same indices, with the state
+ * that begins at `state`. `update` counts from 1: AdamW's bias correction. */
 void ls__optimizer_step(ls__optimizer *optimizer, float *parameters, const float *gradients,
-                        double learning_rate, int64_t update, int64_t first, int64_t count);
+                        double learning_rate, int64_t update, int64_t first, int64_t count,
+                        int64_t state);
 
 #endif

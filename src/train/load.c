@@ -20,7 +20,8 @@ static ls_status data_shape(const char *path, const ls__train_settings *settings
     return ls__checkpoint_tensor_size(path, last, &shape->classes, &other);
 }
 
-static ls_status load(ls__loaded *loaded, const char *run, int64_t micro_batch, int64_t limit)
+static ls_status load(ls__loaded *loaded, const char *run, int64_t step, int64_t micro_batch,
+                      int64_t limit)
 {
     ls__run_folder folder;
     char path[LS__PATH_SIZE];
@@ -29,7 +30,10 @@ static ls_status load(ls__loaded *loaded, const char *run, int64_t micro_batch, 
     ls__options_preset(&ls__train_options, &loaded->settings);
     LS_TRY(ls__run_folder_settings(run, &loaded->settings));
     LS_TRY(ls__run_folder_name(&folder, run));
-    LS_TRY(ls__checkpoint_latest(folder.checkpoints, path));
+    if (step < 0)
+        LS_TRY(ls__checkpoint_latest(folder.checkpoints, path));
+    else
+        LS_TRY(ls__checkpoint_path(path, folder.checkpoints, step));
     LS_TRY(data_shape(path, &loaded->settings, &shape));
     LS_TRY(ls__arena_open(&loaded->arena, limit));
     LS_TRY(ls__assemble_model(&loaded->model, &loaded->settings, shape,
@@ -42,10 +46,11 @@ static ls_status load(ls__loaded *loaded, const char *run, int64_t micro_batch, 
     return ls__checkpoint_read(path, &loaded->info, &arrays);
 }
 
-ls_status ls__load_run(ls__loaded *loaded, const char *run, int64_t micro_batch, int64_t limit)
+ls_status ls__load_run(ls__loaded *loaded, const char *run, int64_t step, int64_t micro_batch,
+                       int64_t limit)
 {
     *loaded = (ls__loaded){0};
-    ls_status status = load(loaded, run, micro_batch, limit);
+    ls_status status = load(loaded, run, step, micro_batch, limit);
     if (status != LS_OK)
         ls__loaded_close(loaded);
     return status;

@@ -17,11 +17,13 @@ typedef struct ls__loaded {
     float *parameters; /* (model->tensors.total) */
 } ls__loaded;
 
-/* Reads the configuration and the newest whole checkpoint of the run; the model takes batches of
+/* Reads the configuration of the run and its checkpoint of `step`, -1: the newest whole one; the
+ * model takes batches of
  * `micro_batch` samples, 0: as in training. Memory is at most `limit` bytes, 0: no limit. Not
  * collective. LS_BAD_INPUT where the run is not there, has no checkpoint, or one that is not of its
  * model. If this succeeded you must close. The struct is large: do not put it on the stack. */
-ls_status ls__load_run(ls__loaded *loaded, const char *run, int64_t micro_batch, int64_t limit);
+ls_status ls__load_run(ls__loaded *loaded, const char *run, int64_t step, int64_t micro_batch,
+                       int64_t limit);
 void ls__loaded_close(ls__loaded *loaded);
 
 #endif

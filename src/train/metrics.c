@@ -139,3 +139,52 @@ ls_status ls__metrics_eval(ls__metrics *metrics, const ls__eval_metrics *e)
         ls__log_info("step %lld: validation loss %.4f", (long long)e->step, e->loss);
     return ls__metrics_line(metrics, line);
 }
+
+/* ---- reading ---- */
+
+/* Takes the digest of a step's line; any other line is passed over. */
+static ls_status take_line(const char *path, const char *line, ls__digest **digests, int64_t *count,
+                           int64_t *capacity)
+{
+    static const char key[] = "\"digest\": \"";
+    char text[LS__DIGEST_TEXT];
+    const char *at = strstr(line, key);
+    int64_t step = step_of_line(line);
+
+    if (!at || step < 0)
+        return LS_OK;
+    LS_FAIL_IF(step != *count + 1, LS_BAD_INPUT, "%s has step %lld where step %lld is expected",
+               path, (long long)step, (long long)*count + 1);
+    if (*count == *capacity) {
+        *capacity = *capacity ? 2 * *capacity : 1024;
+        ls__digest *grown = realloc(*digests, (size_t)*capacity * sizeof **digests);
+        LS_FAIL_IF(!grown, LS_NO_MEMORY, "no memory for the digests of %s", path);
+        *digests = grown;
+    }
+    snprintf(text, sizeof text, "%s", at + strlen(key));
+    LS_TRY(ls__digest_parse(text, &(*digests)[*count]));
+    (*count)++;
+    return LS_OK;
+}
+
+ls_status ls__metrics_read_digests(const char *path, ls__digest **digests, int64_t *count)
+{
+    char *line = NULL;
+    size_t size = 0;
+    int64_t capacity = 0;
+    ls_status status = LS_OK;
+    FILE *file = fopen(path, "r");
+
+    *digests = NULL;
+    *count = 0;
+    LS_FAIL_IF(!file, LS_BAD_INPUT, "cannot open %s: is it the folder of a run?", path);
+    while (status == LS_OK && getline(&line, &size, file) > 0)
+        status = take_line(path, line, digests, count, &capacity);
+    free(line);
+    fclose(file);
+    if (status != LS_OK) {
+        free(*digests);
+        *digests = NULL;
+    }
+    return status;
+}

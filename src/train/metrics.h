@@ -54,4 +54,11 @@ ls_status ls__metrics_step(ls__metrics *metrics, const ls__step_metrics *step);
 /* Writes the line and prints it. */
 ls_status ls__metrics_eval(ls__metrics *metrics, const ls__eval_metrics *eval);
 
+/* ---- reading ---- */
+
+/* The digests of a run's steps, in order, in memory that the caller frees: entry i is of step i
+ * + 1. LS_BAD_INPUT where the file is not there, or its steps are not 1, 2, 3, ... each with a
+ * digest. */
+ls_status ls__metrics_read_digests(const char *path, ls__digest **digests, int64_t *count);
+
 #endif

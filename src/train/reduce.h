@@ -1,8 +1,16 @@
-/* The step's gradient: addends in, their mean over the global batch out, the same on every rank.
+/* The step's gradient: addends in, their mean over the global batch out.
  *
  * A micro-batch's backward hands its addends to the reducer's sink, which adds them to this rank's
- * sums at once; ls__reducer_finish sums over ranks and divides by the number of micro-batches.
- * --reduce f32: FP32 sums, in the order of the micro-batches and then of the all-reduce. */
+ * sums at once. ls__reducer_gather then brings the sums over all ranks to their owners, who round:
+ * each rank owns some ranges of the gradient. Whoever needs all of it calls ls__reducer_share.
+ *
+ *     --reduce exact   sums are lanes (lockstep/exact.h): nothing is rounded before the end, so the
+ *                      mean has the same bits whatever the ranks, the algorithm and the buckets
+ *     --reduce f32     FP32 sums in the order of the micro-batches and then of the algorithm
+ *
+ * The flat array is cut into units of LS__REDUCE_UNIT elements, the blocks of the gradient's norm,
+ * which are never split between owners, and into buckets of whole units. Arrays that are handed in
+ * are as long as ls__reducer_padded says; elements beyond the parameters are zero. */
 #ifndef LS_TRAIN_REDUCE_H
 #define LS_TRAIN_REDUCE_H
 
@@ -10,22 +18,47 @@
 
 #include "base/arena.h"
 #include "comm/world.h"
+#include "lockstep/schedule.h"
 #include "nn/model.h"
+#include "optim/clip.h"
 #include "train/settings.h"
+
+enum { LS__REDUCE_UNIT = LS__NORM_BLOCK };
 
 typedef struct ls__reducer ls__reducer;
 
-/* Collective: checks that all ranks mean the same reduction. Memory comes from the arena, under
- * gradients and communication. If this succeeded you must close. */
+/* `parameters` rounded up to whole units. */
+int64_t ls__reducer_padded(int64_t parameters);
+
+/* `shared` (padded) is what ls__reducer_share copies: parameters, where each rank updates those it
+ * owns the gradient of; NULL: the mean, for ranks that all update all. Memory comes from the arena,
+ * under gradients, lanes and communication. Collective. If this succeeded you must close. */
 ls_status ls__reducer_open(ls__reducer **reducer, const ls__train_settings *settings,
-                           int64_t parameters, ls__world *world, ls__arena *arena);
+                           int64_t parameters, float *shared, ls__world *world, ls__arena *arena);
 void ls__reducer_close(ls__reducer *reducer); /* NULL is fine */
 
 /* Forgets the step before, and gives the sink for this step's addends. */
 ls__gradient_sink ls__reducer_start(ls__reducer *reducer);
 
-/* Collective; blocks, at most the world's timeout. Afterwards *mean (parameters) is the gradient of
- * the global batch, the reducer's own, valid until the next start. */
-ls_status ls__reducer_finish(ls__reducer *reducer, float **mean);
+/* Collective; blocks, at most the world's timeout. Afterwards the ranges that this rank owns of
+ * ls__reducer_mean are the gradient of the global batch. */
+ls_status ls__reducer_gather(ls__reducer *reducer);
+
+/* The mean (padded), the reducer's own; valid until the next start. */
+float *ls__reducer_mean(ls__reducer *reducer);
+
+/* Collective: copies each owner's ranges of the shared array to all ranks. */
+ls_status ls__reducer_share(ls__reducer *reducer);
+
+/* Collective where `shared` was given, else after ls__reducer_share: the norm of the mean
+ * (optim/clip.h), the same bits either way. */
+ls_status ls__reducer_norm(ls__reducer *reducer, double *norm);
+
+/* The ranges of elements that a rank owns, one a bucket; some may be empty. */
+int64_t ls__reducer_buckets(const ls__reducer *reducer);
+ls_range ls__reducer_owned(const ls__reducer *reducer, int64_t bucket, int rank);
+
+/* Spills that had to be delivered to other ranks in all steps so far. */
+int64_t ls__reducer_spilled(const ls__reducer *reducer);
 
 #endif

@@ -79,11 +79,19 @@ static const ls__option options[] = {
     {"keep", "3", "checkpoints", "how many of the newest checkpoints to keep", AT(keep), 1,
      size_max, LS__OPTION_INT, RUN, 0},
 
-    {"reduce", "f32", "f32", "how gradients are summed: FP32, in the order of the algorithm",
+    {"reduce", "exact", "exact|f32",
+     "how gradients are summed: exact, the same bits at any number of ranks, or FP32 in the order "
+     "of "
+     "the algorithm",
      AT(reduce), 0, 0, LS__OPTION_CHOICE, BITS, 0},
     {"allreduce", "ring", LS_ALGORITHM_NAMES,
-     "algorithm: our ring, through rank 0, or MPI_Allreduce", AT(allreduce), 0, 0,
+     "algorithm: our ring, through rank 0, or MPI's own collectives", AT(allreduce), 0, 0,
      LS__OPTION_CHOICE, RUN, 0},
+    {"bucket", "64M", "bytes", "gradient bytes that are reduced together", AT(bucket), 1, 0x1p50,
+     LS__OPTION_BYTES, RUN, 0},
+    {"shard-optimizer", "false", "",
+     "each rank keeps and updates a share of the optimizer's state (ZeRO-1)", AT(shard_optimizer),
+     0, 0, LS__OPTION_SWITCH, RUN, 0},
     {"stall-timeout", "120", "seconds", "how long a rank waits for another before the run ends",
      AT(stall_timeout), 1, 1e6, LS__OPTION_REAL, RUN, 0},
 };

@@ -11,6 +11,8 @@
 
 enum ls__model_kind { LS__MODEL_GPT, LS__MODEL_MLP };
 
+enum ls__reduce_kind { LS__REDUCE_EXACT, LS__REDUCE_F32 };
+
 typedef struct ls__train_settings {
     char data[LS__TEXT_MAX];
     char run[LS__TEXT_MAX];
@@ -32,8 +34,10 @@ typedef struct ls__train_settings {
 
     int64_t eval_every, eval_batches, checkpoint_every, keep;
 
-    int reduce;
+    int reduce;    /* ls__reduce_kind */
     int allreduce; /* index into LS_ALGORITHM_NAMES */
+    int64_t bucket;
+    bool shard_optimizer;
     double stall_timeout;
 } ls__train_settings;
 

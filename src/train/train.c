@@ -91,12 +91,16 @@ static ls_status prepare_folder(run *r, bool *resumes)
 {
     const ls__train_settings *settings = r->trainer.settings;
 
+    int64_t *steps = NULL;
+    int64_t count = 0;
+
     *resumes = false;
     if (!r->writes)
         return LS_OK;
     LS_TRY(ls__run_folder_name(&r->folder, settings->run));
-    *resumes = settings->resume && ls__run_folder_in_use(&r->folder) &&
-               ls__checkpoint_any(r->folder.checkpoints);
+    LS_TRY(ls__checkpoint_steps(r->folder.checkpoints, &steps, &count));
+    free(steps);
+    *resumes = settings->resume && count > 0;
     return ls__run_folder_prepare(&r->folder, settings);
 }
 

@@ -7,6 +7,7 @@
 #include "base/clock.h"
 #include "lockstep/schedule.h"
 #include "math/gemm.h"
+#include "math/ops.h"
 #include "optim/clip.h"
 #include "optim/schedule.h"
 #include "train/assemble.h"
@@ -32,15 +33,14 @@ static ls_status open_model(ls__trainer *trainer)
     ls__data_shape shape = {.inputs = info->rows * info->cols,
                             .classes = info->kind == LS__DATASET_TEXT ? info->vocabulary_size
                                                                       : info->classes};
-    ls__optimizer_settings optimizer = ls__assemble_optimizer(settings);
 
     LS_TRY(ls__assemble_model(&trainer->model, settings, shape, settings->micro_batch,
                               trainer->arena));
-    LS_TRY(ls__arena_take(trainer->arena, LS__PARAMETERS, trainer->model->tensors.total,
-                          sizeof(float), &trainer->parameters));
+    LS_TRY(ls__arena_take(trainer->arena, LS__PARAMETERS,
+                          ls__reducer_padded(trainer->model->tensors.total), sizeof(float),
+                          &trainer->parameters));
     ls__tensors_initialise(&trainer->model->tensors, (uint64_t)settings->seed, trainer->parameters);
-    return ls__optimizer_open(&trainer->optimizer, &optimizer, &trainer->model->tensors,
-                              trainer->arena);
+    return LS_OK;
 }
 
 /* What one rank can do alone. */
@@ -53,10 +53,48 @@ static ls_status open_alone(ls__trainer *trainer)
     LS_TRY(ls__arena_open(&trainer->arena, share));
     LS_TRY(open_dataset(trainer));
     LS_TRY(open_model(trainer));
-    LS_TRY(ls__arena_take(trainer->arena, LS__COMMUNICATION, ls__micro_batches(settings),
-                          sizeof(double), &trainer->losses));
     return ls__evaluator_open(&trainer->evaluator, trainer->world, trainer->model, &trainer->feed,
                               wanted, trainer->arena);
+}
+
+/* ---- shares: the ranges of parameters that a rank updates ---- */
+
+static int64_t share_count(const ls__trainer *trainer)
+{
+    return trainer->settings->shard_optimizer ? ls__reducer_buckets(trainer->reducer) : 1;
+}
+
+static ls_range share_at(const ls__trainer *trainer, int64_t index, int rank)
+{
+    int64_t total = trainer->model->tensors.total;
+
+    if (!trainer->settings->shard_optimizer)
+        return (ls_range){0, total};
+    ls_range owned = ls__reducer_owned(trainer->reducer, index, rank);
+    int64_t left = total - owned.offset;
+    return (ls_range){owned.offset, owned.count < left ? owned.count : left < 0 ? 0 : left};
+}
+
+/* One slot a micro-batch, filled by its owner, known to all after each step. */
+static ls_status open_losses(ls__trainer *trainer)
+{
+    int64_t parts = ls__micro_batches(trainer->settings);
+
+    LS_TRY(
+        ls__arena_take(trainer->arena, LS__COMMUNICATION, parts, sizeof(double), &trainer->losses));
+    return ls__sharing_open(&trainer->loss_sharing, ls__world_control(trainer->world),
+                            &ls_algorithm_ring, trainer->losses, parts, sizeof(double));
+}
+
+static ls_status open_optimizer(ls__trainer *trainer)
+{
+    ls__optimizer_settings settings = ls__assemble_optimizer(trainer->settings);
+    int64_t kept = 0;
+
+    for (int64_t i = 0; i < share_count(trainer); i++)
+        kept += share_at(trainer, i, ls__world_rank(trainer->world)).count;
+    return ls__optimizer_open(&trainer->optimizer, &settings, &trainer->model->tensors, kept,
+                              trainer->arena);
 }
 
 static ls_status check_ranks(const ls__trainer *trainer)
@@ -102,7 +140,10 @@ ls_status ls__trainer_open(ls__trainer *trainer, const ls__train_settings *setti
     LS_TRY_TO(failed, ls__world_agree(world, status));
     LS_TRY_TO(failed, compare_data(trainer));
     LS_TRY_TO(failed, ls__reducer_open(&trainer->reducer, settings, trainer->model->tensors.total,
+                                       settings->shard_optimizer ? trainer->parameters : NULL,
                                        world, trainer->arena));
+    LS_TRY_TO(failed, ls__world_agree(world, open_optimizer(trainer)));
+    LS_TRY_TO(failed, ls__world_agree(world, open_losses(trainer)));
     ls__arena_seal(trainer->arena);
     return LS_OK;
 failed:
@@ -112,6 +153,7 @@ failed:
 
 void ls__trainer_close(ls__trainer *trainer)
 {
+    ls__sharing_close(trainer->loss_sharing);
     ls__reducer_close(trainer->reducer);
     ls__model_close(trainer->model);
     ls__dataset_close(trainer->dataset);
@@ -144,35 +186,65 @@ static ls_status mean_loss(ls__trainer *trainer, double *loss)
     int64_t parts = ls__micro_batches(trainer->settings);
     double sum = 0;
 
-    LS_TRY(ls__world_all_gather_blocks(trainer->world, trainer->losses, parts, sizeof(double)));
+    LS_TRY(ls__sharing_run(trainer->loss_sharing, ls__world_timeout(trainer->world)));
     for (int64_t i = 0; i < parts; i++)
         sum += trainer->losses[i];
     *loss = sum / (double)parts;
     return LS_OK;
 }
 
-/* Clips and updates. The norm is the same on every rank, so is what follows from it. */
-static ls_status update(ls__trainer *trainer, float *gradient, ls__step_metrics *metrics)
+/* Clips and updates this rank's share. The norm is the same on every rank, so is what follows from
+ * it. */
+static ls_status update(ls__trainer *trainer, ls__step_metrics *metrics)
 {
     const ls__train_settings *settings = trainer->settings;
     ls__learning_rate rates = {.highest = settings->lr,
                                .lowest = settings->min_lr,
                                .warmup = settings->warmup,
                                .decay = settings->decay_steps};
-    int64_t count = trainer->model->tensors.total;
+    float *gradient = ls__reducer_mean(trainer->reducer);
+    int64_t state = 0;
 
     metrics->lr = ls__learning_rate_at(&rates, trainer->step);
-    metrics->grad_norm = ls__norm(gradient, count);
-    LS_FAIL_IF(!isfinite(metrics->grad_norm), LS_DIVERGED,
-               "step %lld: the gradient is not finite: lower --lr, or start from an older "
-               "checkpoint",
-               (long long)trainer->step + 1);
+    LS_TRY(ls__reducer_norm(trainer->reducer, &metrics->grad_norm));
+    if (!isfinite(metrics->grad_norm))
+        return ls__world_agree(trainer->world,
+                               LS_FAIL(LS_DIVERGED,
+                                       "step %lld: the gradient is not finite: lower --lr, or "
+                                       "start from an older checkpoint",
+                                       (long long)trainer->step + 1));
     float factor = (float)ls__clip_factor(metrics->grad_norm, settings->clip);
-    if (factor < 1)
-        for (int64_t i = 0; i < count; i++)
-            gradient[i] *= factor;
-    ls__optimizer_step(&trainer->optimizer, trainer->parameters, gradient, metrics->lr,
-                       trainer->step + 1, 0, count);
+    for (int64_t i = 0; i < share_count(trainer); i++) {
+        ls_range range = share_at(trainer, i, ls__world_rank(trainer->world));
+        if (factor < 1)
+            ls__scale(gradient + range.offset, gradient + range.offset, factor, range.count);
+        ls__optimizer_step(&trainer->optimizer, trainer->parameters, gradient, metrics->lr,
+                           trainer->step + 1, range.offset, range.count, state);
+        state += range.count;
+    }
+    return LS_OK;
+}
+
+/* The gradient's mean, then either all ranks update everything, or each its share:
+ *
+ *     reduce-scatter -> round -> all-gather of the mean -> clip, update all
+ *     reduce-scatter -> round -> clip, update own share -> all-gather of the parameters
+ *
+ * The same bits and the same traffic either way. */
+static ls_status reduce_and_update(ls__trainer *trainer, ls__step_metrics *metrics)
+{
+    bool shards = trainer->settings->shard_optimizer;
+    double started = ls__clock_seconds();
+
+    LS_TRY(ls__reducer_gather(trainer->reducer));
+    if (!shards)
+        LS_TRY(ls__reducer_share(trainer->reducer));
+    metrics->comm_seconds = ls__clock_seconds() - started;
+    LS_TRY(update(trainer, metrics));
+    started = ls__clock_seconds();
+    if (shards)
+        LS_TRY(ls__reducer_share(trainer->reducer));
+    metrics->comm_seconds += ls__clock_seconds() - started;
     return LS_OK;
 }
 
@@ -180,27 +252,19 @@ ls_status ls__trainer_step(ls__trainer *trainer, ls__step_metrics *metrics)
 {
     const ls__train_settings *settings = trainer->settings;
     const ls_traffic *traffic = &ls__world_transport(trainer->world)->traffic;
-    float *gradient = NULL;
     double started = ls__clock_seconds();
     int64_t sent = traffic->sent_bytes;
 
     compute(trainer);
-    double computed = ls__clock_seconds();
-    LS_TRY(ls__reducer_finish(trainer->reducer, &gradient));
-    double reduced = ls__clock_seconds();
-    sent = traffic->sent_bytes - sent;
+    metrics->compute_seconds = ls__clock_seconds() - started;
+    LS_TRY(reduce_and_update(trainer, metrics));
     LS_TRY(mean_loss(trainer, &trainer->loss));
-    ls_status updated = update(trainer, gradient, metrics);
-    if (updated != LS_OK)
-        return ls__world_agree(trainer->world, updated);
     trainer->step++;
     metrics->step = trainer->step;
     metrics->steps = settings->steps;
     metrics->loss = trainer->loss;
     metrics->items = (double)settings->batch * (double)trainer->model->context;
-    metrics->bytes_sent = sent;
-    metrics->compute_seconds = computed - started;
-    metrics->comm_seconds = reduced - computed;
+    metrics->bytes_sent = traffic->sent_bytes - sent;
     if (ls__world_rank(trainer->world) == 0)
         metrics->digest = ls__digest_of(trainer->parameters,
                                         (size_t)trainer->model->tensors.total * sizeof(float));
@@ -210,6 +274,47 @@ ls_status ls__trainer_step(ls__trainer *trainer, ls__step_metrics *metrics)
 
 /* ---- checkpoints ---- */
 
+/* Whole state arrays exist where the optimizer is not sharded; else they are put together, between
+ * steps, in memory that a step needs only while it runs. */
+static float *whole_state(const ls__trainer *trainer, int index)
+{
+    if (!trainer->settings->shard_optimizer)
+        return trainer->optimizer.state[index];
+    return index == 0 ? ls__reducer_mean(trainer->reducer) : trainer->model->gradients;
+}
+
+/* Puts the shares of one state array together on all ranks. */
+static ls_status assemble_state(const ls__trainer *trainer, int index)
+{
+    float *whole = whole_state(trainer, index);
+    const float *own = trainer->optimizer.state[index];
+
+    for (int64_t i = 0; i < share_count(trainer); i++)
+        for (int rank = 0; rank < ls__world_ranks(trainer->world); rank++) {
+            ls_range range = share_at(trainer, i, rank);
+            size_t bytes = (size_t)range.count * sizeof *whole;
+            if (rank == ls__world_rank(trainer->world)) {
+                memcpy(whole + range.offset, own, bytes);
+                own += range.count;
+            }
+            LS_TRY(ls__world_broadcast(trainer->world, rank, whole + range.offset, (int64_t)bytes));
+        }
+    return LS_OK;
+}
+
+/* The other way: keeps this rank's share of a whole state array. */
+static void keep_share(const ls__trainer *trainer, int index)
+{
+    const float *whole = whole_state(trainer, index);
+    float *own = trainer->optimizer.state[index];
+
+    for (int64_t i = 0; i < share_count(trainer); i++) {
+        ls_range range = share_at(trainer, i, ls__world_rank(trainer->world));
+        memcpy(own, whole + range.offset, (size_t)range.count * sizeof *own);
+        own += range.count;
+    }
+}
+
 static ls__checkpoint_arrays arrays_of(ls__trainer *trainer)
 {
     ls__checkpoint_arrays arrays = {.tensors = &trainer->model->tensors,
@@ -217,7 +322,7 @@ static ls__checkpoint_arrays arrays_of(ls__trainer *trainer)
     ls__optimizer_kind kind = trainer->optimizer.settings.kind;
 
     for (int i = 0; i < ls__optimizer_state_count(kind); i++) {
-        arrays.state[i] = trainer->optimizer.state[i];
+        arrays.state[i] = whole_state(trainer, i);
         arrays.state_name[i] = ls__optimizer_state_name(kind, i);
     }
     return arrays;
@@ -261,7 +366,10 @@ static ls_status save_alone(ls__trainer *trainer, const char *checkpoints)
 ls_status ls__trainer_save(ls__trainer *trainer, const char *checkpoints)
 {
     bool writes = ls__world_rank(trainer->world) == 0;
+    int states = ls__optimizer_state_count(trainer->optimizer.settings.kind);
 
+    for (int i = 0; trainer->settings->shard_optimizer && i < states; i++)
+        LS_TRY(assemble_state(trainer, i));
     return ls__world_agree(trainer->world, writes ? save_alone(trainer, checkpoints) : LS_OK);
 }
 
@@ -289,8 +397,10 @@ ls_status ls__trainer_restore(ls__trainer *trainer, const char *checkpoints)
     LS_TRY(ls__world_broadcast(trainer->world, 0, &trainer->step, sizeof trainer->step));
     LS_TRY(ls__world_broadcast(trainer->world, 0, &trainer->loss, sizeof trainer->loss));
     LS_TRY(ls__world_broadcast(trainer->world, 0, trainer->parameters, bytes));
-    for (int i = 0; i < LS__CHECKPOINT_STATES; i++)
-        if (arrays.state[i])
-            LS_TRY(ls__world_broadcast(trainer->world, 0, arrays.state[i], bytes));
+    for (int i = 0; i < ls__optimizer_state_count(trainer->optimizer.settings.kind); i++) {
+        LS_TRY(ls__world_broadcast(trainer->world, 0, arrays.state[i], bytes));
+        if (trainer->settings->shard_optimizer)
+            keep_share(trainer, i);
+    }
     return LS_OK;
 }

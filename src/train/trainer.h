@@ -8,6 +8,7 @@
 
 #include "base/arena.h"
 #include "ckpt/checkpoint.h"
+#include "comm/reduction.h"
 #include "comm/world.h"
 #include "data/dataset.h"
 #include "nn/model.h"
@@ -30,8 +31,9 @@ typedef struct ls__trainer {
     ls__optimizer optimizer;
     ls__evaluator evaluator;
     double *losses; /* (V) one slot a micro-batch */
-    int64_t step;   /* steps done */
-    double loss;    /* of the last of them */
+    ls__sharing *loss_sharing;
+    int64_t step; /* steps done */
+    double loss;  /* of the last of them */
 } ls__trainer;
 
 /* Opens the dataset, the model, the reduction and the optimizer, at step 0 with initial weights.

@@ -31,7 +31,7 @@ static void open_fixture(fixture *f, const ls__optimizer_settings *settings)
     assert_ok(ls__arena_open(&f->arena, 0));
     assert_ok(ls__tensors_add_matrix(&f->tensors, "weight", 4, MATRIX / 4, 1, &offset));
     assert_ok(ls__tensors_add_vector(&f->tensors, "bias", COUNT - MATRIX, 1, &offset));
-    assert_ok(ls__optimizer_open(&f->optimizer, settings, &f->tensors, f->arena));
+    assert_ok(ls__optimizer_open(&f->optimizer, settings, &f->tensors, COUNT, f->arena));
     ls__tensors_initialise(&f->tensors, 7, f->parameters);
 }
 
@@ -85,7 +85,7 @@ static void run(fixture *f, int parts)
             int first = COUNT * part / parts;
             int end = COUNT * (part + 1) / parts;
             ls__optimizer_step(&f->optimizer, f->parameters, f->gradients, 0.01, t, first,
-                               end - first);
+                               end - first, first);
         }
     }
 }
