@@ -51,7 +51,7 @@ all_obj := $(call obj,$(lib_src) $(cli_src) $(sup_src) $(test_src) $(fuzz_src) $
 
 .PHONY: all help setup demo test build-tests run-tests test-peer check check-format check-layers \
         check-static sanitize run-sanitized fuzz run-fuzzers bench bench-peers install \
-        uninstall format clean
+        uninstall format clean force
 .DELETE_ON_ERROR:
 .SECONDARY:
 
@@ -60,7 +60,13 @@ all: $(BUILD)/lockstep ## build the lockstep program
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' Makefile
 
-$(BUILD)/obj/%.o: %.c
+# Changes whenever the flags do, and with it everything.
+flags := $(CC) $(CFLAGS) $(ls_flags) $(LDFLAGS)
+$(BUILD)/flags: force
+	@mkdir -p $(@D)
+	@echo '$(flags)' | cmp -s - $@ || echo '$(flags)' >$@
+
+$(BUILD)/obj/%.o: %.c $(BUILD)/flags
 	@mkdir -p $(@D)
 	@echo "  CC    $<"
 	$(Q)$(CC) $(CFLAGS) $(ls_flags) $(if $(filter tests/%,$<),-Itests) -MMD -MP -c $< -o $@
