@@ -132,7 +132,10 @@ ls_status ls__load_stored_data_failed(ls_status status)
 
     snprintf(before, sizeof before, "%s", ls_last_error()->text);
     return LS_FAIL(
-        status, "%.800s (a path of the run's own configuration: --data FILE overrides it)", before);
+        status,
+        "%.800s (a path of the run's configuration where --data is not given: --data FILE "
+        "overrides it)",
+        before);
 }
 
 void ls__loaded_close(ls__loaded *loaded)

@@ -1,6 +1,5 @@
 /* The arena: its ledger, its limit, and arithmetic that must not wrap. */
 #include <string.h>
-
 #include <sys/stat.h>
 
 #include "base/arena.h"
