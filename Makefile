@@ -17,7 +17,7 @@ ARCH   ?= native
 
 HDF5   := $(firstword $(foreach p,hdf5-openmpi hdf5,$(shell pkg-config --exists $(p) 2>/dev/null && echo $(p))))
 MPI    := $(firstword $(foreach p,ompi-c ompi mpi-c mpich,$(shell pkg-config --exists $(p) 2>/dev/null && echo $(p))))
-PKGS   := $(MPI) openblas $(HDF5) libxxhash zlib inih
+PKGS   := $(MPI) openblas $(HDF5) libxxhash zlib
 # -isystem keeps our warnings out of other people's headers.
 PKG_CFLAGS := $(patsubst -I%,-isystem %,$(shell pkg-config --cflags $(PKGS) 2>/dev/null))
 PKG_LIBS   := $(shell pkg-config --libs $(PKGS) 2>/dev/null) -lm -pthread
