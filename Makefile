@@ -17,7 +17,7 @@ ARCH   ?= native
 
 HDF5   := $(firstword $(foreach p,hdf5-openmpi hdf5,$(shell pkg-config --exists $(p) 2>/dev/null && echo $(p))))
 MPI    := $(firstword $(foreach p,ompi-c ompi mpi-c mpich,$(shell pkg-config --exists $(p) 2>/dev/null && echo $(p))))
-PKGS   := $(MPI) openblas $(HDF5) libxxhash zlib inih
+PKGS   := $(MPI) openblas $(HDF5) libxxhash zlib
 # -isystem keeps our warnings out of other people's headers.
 PKG_CFLAGS := $(patsubst -I%,-isystem %,$(shell pkg-config --cflags $(PKGS) 2>/dev/null))
 PKG_LIBS   := $(shell pkg-config --libs $(PKGS) 2>/dev/null) -lm -pthread
@@ -52,7 +52,7 @@ all_obj := $(call obj,$(lib_src) $(cli_src) $(sup_src) $(test_src) $(fuzz_src) $
 
 .PHONY: all help setup demo test build-tests run-tests test-peer check check-format check-layers \
         check-static sanitize run-sanitized fuzz run-fuzzers bench bench-peers install \
-        uninstall format clean
+        uninstall format clean force
 .DELETE_ON_ERROR:
 .SECONDARY:
 
@@ -61,7 +61,13 @@ all: $(BUILD)/lockstep ## build the lockstep program
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' Makefile
 
-$(BUILD)/obj/%.o: %.c
+# Changes whenever the flags do, and with it everything.
+flags := $(CC) $(CFLAGS) $(ls_flags) $(LDFLAGS)
+$(BUILD)/flags: force
+	@mkdir -p $(@D)
+	@echo '$(flags)' | cmp -s - $@ || echo '$(flags)' >$@
+
+$(BUILD)/obj/%.o: %.c $(BUILD)/flags
 	@mkdir -p $(@D)
 	@echo "  CC    $<"
 	$(Q)$(CC) $(CFLAGS) $(ls_flags) $(if $(filter tests/%,$<),-Itests) -MMD -MP -c $< -o $@
@@ -112,7 +118,7 @@ check: check-format check-layers check-static sanitize ## format, layers, static
 
 check-format:
 	@clang-format --dry-run --Werror $(sources)
-	shellcheck $(filter-out %.in,$(wildcard scripts/*)) bench/nanogpt bench/fashion-mnist bench/same-bits \
+	shellcheck $(filter-out %.in,$(wildcard scripts/*)) bench/nanogpt bench/fashion-mnist bench/same-bits bench/exact-cost \
 	    bench/peers/nanogpt data/prepare-* .ci/run
 
 check-layers:

@@ -83,6 +83,9 @@ static void announce(const run *r)
         ls__format_bytes(memory, sizeof memory, ls__arena_total(trainer->arena)), ls__gemm_core());
     if (trainer->step > 0)
         ls__log_info("going on from step %lld", (long long)trainer->step);
+    if (trainer->step >= trainer->settings->steps)
+        ls__log_info("nothing to do: %lld of %lld steps are done", (long long)trainer->step,
+                     (long long)trainer->settings->steps);
     if (trainer->evaluator.samples == 0)
         ls__log_info("no evaluation: %s has no held-out samples", trainer->settings->data);
 }
@@ -103,7 +106,22 @@ static ls_status prepare_folder(run *r, bool *resumes)
     LS_TRY(ls__checkpoint_steps(r->folder.checkpoints, &steps, &count));
     free(steps);
     *resumes = settings->resume && count > 0;
+    if (settings->resume && count == 0 && ls__run_folder_in_use(&r->folder))
+        ls__log_info("no checkpoint yet: starting again from step 0");
     return ls__run_folder_prepare(&r->folder, settings);
+}
+
+/* A resumed run goes on on the ranks that it is given now, which need not be meant. */
+static void tell_of_other_ranks(const run *r)
+{
+    int64_t before = ls__metrics_last_ranks(r->folder.metrics);
+    int now = ls__world_ranks(r->trainer.world);
+    bool exact = r->trainer.settings->reduce == LS__REDUCE_EXACT;
+
+    if (before > 0 && before != now)
+        ls__log_info("the run was on %lld rank%s, now it is on %d: %s", (long long)before,
+                     before == 1 ? "" : "s", now,
+                     exact ? "its bits stay the same" : "with --reduce f32 its bits change");
 }
 
 static ls_status open_metrics(run *r)
@@ -113,6 +131,7 @@ static ls_status open_metrics(run *r)
 
     if (!r->writes)
         return LS_OK;
+    tell_of_other_ranks(r);
     LS_TRY(ls__metrics_open(&r->metrics, r->folder.metrics, trainer->step, images));
     return write_run_line(r);
 }
@@ -122,6 +141,7 @@ static ls_status open_run(run *r, const ls__train_settings *settings, ls__world 
     bool resumes = false;
 
     r->writes = ls__world_rank(world) == 0;
+    ls__world_set_timeout(world, settings->stall_timeout); /* a resumed run brings its own */
     LS_TRY(ls__world_agree(world, ls__fault_arm(ls__world_rank(world))));
     LS_TRY(ls__trainer_open(&r->trainer, settings, world));
     LS_TRY(ls__world_agree(world, prepare_folder(r, &resumes)));

@@ -12,6 +12,9 @@
 #include "optim/clip.h"
 #include "optim/schedule.h"
 #include "train/assemble.h"
+#include "train/load.h"
+#include "train/run_folder.h"
+#include "train/startup.h"
 #include "train/stall.h"
 
 /* ---- opening ---- */
@@ -20,7 +23,9 @@ static ls_status open_dataset(ls__trainer *trainer)
 {
     const ls__train_settings *settings = trainer->settings;
 
-    LS_TRY(ls__dataset_open(&trainer->dataset, settings->data));
+    ls_status status = ls__dataset_open(&trainer->dataset, settings->data);
+    if (status != LS_OK)
+        return settings->resume ? ls__load_stored_data_failed(status) : status;
     LS_TRY(ls__feed_check(trainer->dataset, settings));
     LS_TRY(ls__feed_check_step(trainer->dataset, settings));
     LS_TRY(ls__dataset_load(trainer->dataset, trainer->arena));
@@ -31,10 +36,7 @@ static ls_status open_dataset(ls__trainer *trainer)
 static ls_status open_model(ls__trainer *trainer)
 {
     const ls__train_settings *settings = trainer->settings;
-    const ls__dataset_info *info = ls__dataset_about(trainer->dataset);
-    ls__data_shape shape = {.inputs = info->rows * info->cols,
-                            .classes = info->kind == LS__DATASET_TEXT ? info->vocabulary_size
-                                                                      : info->classes};
+    ls__data_shape shape = ls__data_shape_of(ls__dataset_about(trainer->dataset));
 
     LS_TRY(ls__assemble_model(&trainer->model, settings, shape, settings->micro_batch,
                               trainer->arena));
@@ -45,14 +47,13 @@ static ls_status open_model(ls__trainer *trainer)
     return LS_OK;
 }
 
-/* What one rank can do alone. */
-static ls_status open_alone(ls__trainer *trainer)
+/* What one rank can do alone, in so many bytes of memory. */
+static ls_status open_alone(ls__trainer *trainer, int64_t memory)
 {
     const ls__train_settings *settings = trainer->settings;
     int64_t wanted = settings->eval_batches * settings->batch;
-    int64_t share = ls__memory_available() / ls__world_host_ranks(trainer->world);
 
-    LS_TRY(ls__arena_open(&trainer->arena, share));
+    LS_TRY(ls__arena_open(&trainer->arena, memory));
     LS_TRY(open_dataset(trainer));
     LS_TRY(open_model(trainer));
     return ls__evaluator_open(&trainer->evaluator, trainer->world, trainer->model, &trainer->feed,
@@ -112,35 +113,28 @@ static ls_status check_ranks(const ls__trainer *trainer)
     return LS_OK;
 }
 
-/* The same path may lead to other data on another host. */
-static ls_status compare_data(const ls__trainer *trainer)
+static ls_status compare_machines(ls__trainer *trainer)
 {
-    int rank = ls__world_rank(trainer->world);
-    ls__digest mine = ls__dataset_digest(trainer->dataset);
-    ls__digest first = mine;
-    ls_status status = LS_OK;
+    ls__canary canary = {0};
 
-    LS_TRY(ls__world_broadcast(trainer->world, 0, &first, sizeof first));
-    if (!ls__digest_equal(mine, first))
-        status = LS_FAIL(LS_BAD_INPUT,
-                         "%s holds other data on rank %d (%s) than on rank 0 (%s): give all hosts "
-                         "the same file",
-                         trainer->settings->data, rank, ls__world_host(trainer->world, rank),
-                         ls__world_host(trainer->world, 0));
-    return ls__world_agree(trainer->world, status);
+    ls_status status = ls__canary_run(&canary, &trainer->evaluator, trainer->parameters, true);
+    LS_TRY(ls__world_agree(trainer->world, status));
+    return ls__startup_compare(trainer->world, &canary,
+                               trainer->settings->reduce == LS__REDUCE_EXACT);
 }
 
 ls_status ls__trainer_open(ls__trainer *trainer, const ls__train_settings *settings,
                            ls__world *world)
 {
     ls_status status = LS_OK;
+    int64_t memory = 0;
 
     *trainer = (ls__trainer){.settings = settings, .world = world};
-    status = check_ranks(trainer);
-    if (status == LS_OK)
-        status = open_alone(trainer);
-    LS_TRY_TO(failed, ls__world_agree(world, status));
-    LS_TRY_TO(failed, compare_data(trainer));
+    LS_TRY(ls__world_agree(world, check_ranks(trainer)));
+    LS_TRY(ls__startup_memory(world, &memory));
+    LS_TRY_TO(failed, ls__world_agree(world, open_alone(trainer, memory)));
+    LS_TRY_TO(failed, ls__feed_compare_data(trainer->dataset, world));
+    LS_TRY_TO(failed, compare_machines(trainer));
     LS_TRY_TO(failed, ls__reducer_open(&trainer->reducer, settings, trainer->model->tensors.total,
                                        settings->shard_optimizer ? trainer->parameters : NULL,
                                        world, trainer->arena));
@@ -493,7 +487,7 @@ static ls_status describe(ls__trainer *trainer, ls__checkpoint_info *info)
     snprintf(info->model, sizeof info->model, "%s",
              trainer->settings->model == LS__MODEL_GPT ? "gpt" : "mlp");
     snprintf(info->blas_core, sizeof info->blas_core, "%s", ls__gemm_core());
-    LS_TRY(ls__train_settings_text(trainer->settings, &configuration));
+    LS_TRY(ls__run_configuration(trainer->settings, &configuration));
     snprintf(info->configuration, sizeof info->configuration, "%s", configuration);
     free(configuration);
     return LS_OK;
@@ -531,6 +525,7 @@ static ls_status restore_alone(ls__trainer *trainer, const char *checkpoints)
     LS_TRY(ls__checkpoint_read(path, &info, &arrays));
     trainer->step = info.step;
     trainer->loss = info.loss;
+    ls__startup_compare_core(info.blas_core);
     return LS_OK;
 }
 
