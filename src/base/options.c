@@ -1,8 +1,8 @@
 #include "base/options.h"
 
 #include <assert.h>
+#include <ctype.h>
 #include <errno.h>
-#include <ini.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -116,6 +116,8 @@ static ls_status parse_text(const ls__option *option, const char *text, char *va
 
     LS_FAIL_IF(length >= LS__TEXT_MAX, LS_BAD_USAGE, "--%s: it takes at most %d characters",
                option->name, LS__TEXT_MAX - 1);
+    LS_FAIL_IF(strchr(text, '\n'), LS_BAD_USAGE,
+               "--%s: it takes one line, but its value goes over several", option->name);
     memcpy(value, text, length + 1);
     return LS_OK;
 }
@@ -195,7 +197,7 @@ const char *ls__nearest_name(const char *typed, const char *const *names, int co
 
     for (int i = 0; i < count; i++) {
         int distance = edit_distance(typed, names[i]);
-        if (distance < nearest_distance) {
+        if (distance < nearest_distance && distance < (int)strlen(typed)) {
             nearest_distance = distance;
             nearest = names[i];
         }
@@ -220,7 +222,9 @@ static const ls__option *find_letter(const ls__option_table *table, char letter)
     return NULL;
 }
 
-static ls_status unknown_option(const ls__option_table *table, const char *typed)
+/* `dashes` is how it was typed, "--" or "-". */
+static ls_status unknown_option(const ls__option_table *table, const char *dashes,
+                                const char *typed)
 {
     const char *names[OPTIONS_MAX];
 
@@ -229,10 +233,10 @@ static ls_status unknown_option(const ls__option_table *table, const char *typed
         names[i] = table->option[i].name;
     const char *nearest = ls__nearest_name(typed, names, table->count);
     if (nearest)
-        return LS_FAIL(LS_BAD_USAGE, "%s has no flag --%s: did you mean --%s?", table->command,
-                       typed, nearest);
-    return LS_FAIL(LS_BAD_USAGE, "%s has no flag --%s: %s --help lists them", table->command, typed,
-                   table->command);
+        return LS_FAIL(LS_BAD_USAGE, "%s has no flag %s%s: did you mean --%s?", table->command,
+                       dashes, typed, nearest);
+    return LS_FAIL(LS_BAD_USAGE, "%s has no flag %s%s: %s --help lists them", table->command,
+                   dashes, typed, table->command);
 }
 
 ls_status ls__options_set(const ls__option_table *table, void *settings, const char *name,
@@ -241,47 +245,117 @@ ls_status ls__options_set(const ls__option_table *table, void *settings, const c
     const ls__option *option = find_option(table, name, strlen(name));
 
     if (!option)
-        return unknown_option(table, name);
+        return unknown_option(table, "--", name);
     return set_member(option, settings, text);
 }
 
-/* ---- INI files ---- */
+/* ---- configuration files ---- */
 
-typedef struct config_reader {
-    const ls__option_table *table;
-    void *settings;
-    ls_status status;
-} config_reader;
-
-static int ini_line(void *user, const char *section, const char *name, const char *value)
+/* Takes the white space off both ends, in place. */
+static char *trim(char *text)
 {
-    config_reader *reader = user;
+    char *end = text + strlen(text);
 
-    /* inih goes on after a bad line: the first one counts. */
-    if (reader->status != LS_OK)
-        return 0;
-    if (*section)
-        reader->status = LS_FAIL(LS_BAD_USAGE, "there are no sections, but here is [%s]", section);
-    else
-        reader->status = ls__options_set(reader->table, reader->settings, name, value);
-    return reader->status == LS_OK;
+    while (end > text && isspace((unsigned char)end[-1]))
+        end--;
+    *end = '\0';
+    while (isspace((unsigned char)*text))
+        text++;
+    return text;
+}
+
+/* A value that white space or quotes would end is written between quotes; nothing inside them is
+ * special. */
+static bool is_quoted(const char *text)
+{
+    size_t length = strlen(text);
+
+    return length >= 2 && text[0] == '"' && text[length - 1] == '"';
+}
+
+static bool needs_quotes(const char *text)
+{
+    size_t length = strlen(text);
+
+    return length > 0 && (isspace((unsigned char)text[0]) ||
+                          isspace((unsigned char)text[length - 1]) || is_quoted(text));
+}
+
+static char *unquote(char *text)
+{
+    if (!is_quoted(text))
+        return text;
+    text[strlen(text) - 1] = '\0';
+    return text + 1;
+}
+
+/* Whether the file may hold this name for the sake of another command. */
+static bool is_passed_over(const ls__option_table *table, const char *name)
+{
+    for (const char *const *other = table->passed_over; other && *other; other++)
+        if (strcmp(*other, name) == 0)
+            return true;
+    return false;
+}
+
+/* Takes one line, which it changes. */
+static ls_status read_line(const ls__option_table *table, void *settings, char *line)
+{
+    char *name = trim(line);
+    char *equals = strchr(name, '=');
+
+    if (*name == '\0' || *name == ';' || *name == '#')
+        return LS_OK;
+    LS_FAIL_IF(*name == '[', LS_BAD_USAGE, "there are no sections, but here is %s", name);
+    LS_FAIL_IF(!equals, LS_BAD_USAGE, "not of the form name = value");
+    *equals = '\0';
+    name = trim(name);
+    if (is_passed_over(table, name))
+        return LS_OK;
+    return ls__options_set(table, settings, name, unquote(trim(equals + 1)));
+}
+
+/* Says where in the file the failure just recorded was. */
+static ls_status fail_in_line(const char *path, int number)
+{
+    char why[LS_ERROR_TEXT];
+
+    snprintf(why, sizeof why, "%s", ls_last_error()->text);
+    return LS_FAIL(LS_BAD_USAGE, "%s, line %d: %.900s", path, number, why);
+}
+
+static ls_status read_lines(const ls__option_table *table, void *settings, const char *path,
+                            FILE *file)
+{
+    char *line = NULL;
+    size_t size = 0;
+    ssize_t length = 0;
+    ls_status status = LS_OK;
+
+    errno = 0;
+    for (int number = 1; status == LS_OK && (length = getline(&line, &size, file)) > 0; number++) {
+        if (strlen(line) != (size_t)length)
+            status = LS_FAIL(LS_BAD_USAGE, "it holds a zero byte: is it a text file?");
+        else
+            status = read_line(table, settings, line);
+        if (status != LS_OK)
+            status = fail_in_line(path, number);
+    }
+    if (status == LS_OK && !feof(file))
+        status =
+            LS_FAIL(LS_BAD_USAGE, "cannot read the configuration %s: %s", path, strerror(errno));
+    free(line);
+    return status;
 }
 
 ls_status ls__options_read(const ls__option_table *table, void *settings, const char *path)
 {
-    config_reader reader = {.table = table, .settings = settings, .status = LS_OK};
-    char why[LS_ERROR_TEXT];
     FILE *file = fopen(path, "r");
 
     LS_FAIL_IF(!file, LS_BAD_USAGE, "cannot open the configuration %s: %s", path, strerror(errno));
-    int line = ini_parse_file(file, ini_line, &reader);
+    ls_status status = read_lines(table, settings, path, file);
     fclose(file);
-    if (reader.status != LS_OK) {
-        snprintf(why, sizeof why, "%s", ls_last_error()->text);
-        return LS_FAIL(LS_BAD_USAGE, "%s, line %d: %.900s", path, line, why);
-    }
-    LS_FAIL_IF(line != 0, LS_BAD_USAGE, "%s, line %d: not of the form name = value", path, line);
-    return LS_OK;
+    return status;
 }
 
 static void format_list(const ls__list *list, char *text, size_t size)
@@ -348,7 +422,8 @@ void ls__options_write(const ls__option_table *table, const void *settings, FILE
 
     for (int i = 0; i < table->count; i++) {
         ls__options_format(table, settings, i, text, sizeof text);
-        fprintf(file, "%s = %s\n", table->option[i].name, text);
+        const char *quote = needs_quotes(text) ? "\"" : "";
+        fprintf(file, "%s = %s%s%s\n", table->option[i].name, quote, text, quote);
     }
 }
 
@@ -392,26 +467,92 @@ static bool is_flag(const char *word)
     return word[0] == '-' && word[1] != '\0' && !(word[1] >= '0' && word[1] <= '9');
 }
 
-static const char *const help_words[] = {"--help", "-h"};
-
 static bool asks_for_help(const char *word)
 {
-    return strcmp(word, help_words[0]) == 0 || strcmp(word, help_words[1]) == 0;
+    return strcmp(word, "--help") == 0 || strcmp(word, "-h") == 0;
 }
 
-/* The value of --config, wherever it stands: the file is read before any other flag. */
-static ls_status read_config(const ls__option_table *table, void *settings, int argc, char **argv)
+static bool names_config(const char *word)
 {
     static const char flag[] = "--config";
     size_t length = sizeof flag - 1;
 
-    for (int i = 1; i < argc; i++) {
-        if (strncmp(argv[i], flag, length) != 0)
+    return strncmp(word, flag, length) == 0 && (word[length] == '\0' || word[length] == '=');
+}
+
+/* Whether the flag `word` takes its value from the word after it. */
+static bool wants_next(const ls__option_table *table, const char *word)
+{
+    char typed[NAME_MAX_LENGTH + 1];
+    const char *value = NULL;
+    const ls__option *option = match_flag(table, word, typed, &value);
+
+    if (names_config(word))
+        return !value;
+    return option && option->type != LS__OPTION_SWITCH && !value;
+}
+
+/* A word that looks like a flag is no value: more likely the value was forgotten. */
+static bool can_be_value(const char *word)
+{
+    return word && strncmp(word, "--", 2) != 0;
+}
+
+/* The index of the next word that stands for itself, from `at` on: no value of the flag before it.
+ * argc at the end, which "--" is too. */
+static int next_word(const ls__option_table *table, int argc, char **argv, int at)
+{
+    const char *before = argv[at - 1];
+
+    if (at > 1 && at < argc && is_flag(before) && wants_next(table, before) &&
+        can_be_value(argv[at]))
+        at++;
+    return at < argc && strcmp(argv[at], "--") == 0 ? argc : at;
+}
+
+static bool find_help(const ls__option_table *table, int argc, char **argv)
+{
+    for (int i = next_word(table, argc, argv, 1); i < argc; i = next_word(table, argc, argv, i + 1))
+        if (asks_for_help(argv[i]))
+            return true;
+    return false;
+}
+
+/* The value of the flag in argv[*at], in the same word (`value`) or the next, to which it moves. */
+static ls_status take_value(const char *flag, const char *what, const char **value, int argc,
+                            char **argv, int *at)
+{
+    if (*value)
+        return LS_OK;
+    LS_FAIL_IF(*at + 1 >= argc, LS_BAD_USAGE, "--%s takes a value (%s)", flag, what);
+    *value = argv[++*at];
+    LS_FAIL_IF(!can_be_value(*value), LS_BAD_USAGE,
+               "--%s takes a value (%s), and %.64s looks like a flag: write --%s=%.64s if you mean "
+               "it",
+               flag, what, *value, flag, *value);
+    return LS_OK;
+}
+
+static ls_status take_config(int argc, char **argv, int *at, const char **path)
+{
+    const char *equals = strchr(argv[*at], '=');
+
+    *path = equals ? equals + 1 : NULL;
+    return take_value("config", "the path of an INI file", path, argc, argv, at);
+}
+
+/* --config, wherever it stands: the file is read before any other flag. */
+static ls_status read_config(const ls__option_table *table, void *settings, int argc, char **argv)
+{
+    const char *path = NULL;
+
+    for (int i = next_word(table, argc, argv, 1); i < argc;
+         i = next_word(table, argc, argv, i + 1)) {
+        int at = i;
+        if (!names_config(argv[i]))
             continue;
-        if (argv[i][length] == '=')
-            LS_TRY(ls__options_read(table, settings, argv[i] + length + 1));
-        else if (argv[i][length] == '\0' && i + 1 < argc)
-            LS_TRY(ls__options_read(table, settings, argv[i + 1]));
+        LS_TRY(take_config(argc, argv, &at, &path));
+        LS_TRY(ls__options_read(table, settings, path));
     }
     return LS_OK;
 }
@@ -423,21 +564,14 @@ static ls_status parse_flag(const ls__option_table *table, void *settings, int a
     char typed[NAME_MAX_LENGTH + 1];
     const char *value = NULL;
 
-    if (strncmp(word, "--config", 8) == 0 && (word[8] == '=' || word[8] == '\0')) {
-        LS_FAIL_IF(word[8] == '\0' && ++*at >= argc, LS_BAD_USAGE,
-                   "--config takes the path of an INI file");
-        return LS_OK; /* read already */
-    }
+    if (names_config(word))
+        return take_config(argc, argv, at, &value); /* read already */
     const ls__option *option = match_flag(table, word, typed, &value);
     if (!option)
-        return unknown_option(table, typed);
+        return unknown_option(table, word[1] == '-' ? "--" : "-", typed);
     if (option->type == LS__OPTION_SWITCH)
         return set_member(option, settings, value ? value : "true");
-    if (!value) {
-        LS_FAIL_IF(*at + 1 >= argc, LS_BAD_USAGE, "--%s takes a value (%s)", option->name,
-                   option->unit);
-        value = argv[++*at];
-    }
+    LS_TRY(take_value(option->name, option->unit, &value, argc, argv, at));
     return set_member(option, settings, value);
 }
 
@@ -455,9 +589,7 @@ ls_status ls__options_parse_over(const ls__option_table *table, void *settings, 
     bool only_operands = false;
 
     *parsed = (ls__parsed){.operand = argv + 1};
-    for (int i = 1; i < argc; i++)
-        if (asks_for_help(argv[i]))
-            parsed->help = true;
+    parsed->help = find_help(table, argc, argv);
     if (parsed->help)
         return LS_OK;
     LS_TRY(read_config(table, settings, argc, argv));

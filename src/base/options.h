@@ -1,8 +1,14 @@
-/* The option table: one row a flag, from which the command line, --config FILE (INI), --help and
- * the resolved configuration of a run are all made.
+/* The option table: one row a flag, from which the command line, --config FILE, --help and the
+ * resolved configuration of a run are all made.
  *
  * A table describes a plain struct of settings: each row names the member by its offset and sets
- * its type. Flags are written --name VALUE or --name=VALUE; a switch takes no value. */
+ * its type. Flags are written --name VALUE or --name=VALUE; a switch takes no value, and a VALUE
+ * that begins with "--" must be written the second way.
+ *
+ * A configuration file has a line `name = value` a flag, without dashes. The value is what stands
+ * behind the first '=', without the white space around it, or all between the quotes where it is
+ * quoted. Lines that begin with ';' or '#' are comments; there are no sections. Lines may be of any
+ * length. */
 #ifndef LS_BASE_OPTIONS_H
 #define LS_BASE_OPTIONS_H
 
@@ -28,7 +34,7 @@ typedef enum ls__option_type {
     LS__OPTION_REAL,   /* double within [min, max] */
     LS__OPTION_CHOICE, /* int: index into `unit`, "one|two|three" */
     LS__OPTION_LIST,   /* ls__list of values within [min, max], written 1,2,3 */
-    LS__OPTION_TEXT,   /* char[LS__TEXT_MAX] */
+    LS__OPTION_TEXT,   /* char[LS__TEXT_MAX], one line */
 } ls__option_type;
 
 /* What a flag may change. */
@@ -56,6 +62,8 @@ typedef struct ls__option_table {
     const ls__option *option;
     int count;
     int operands_min, operands_max;
+    const char *const *passed_over; /* names that a configuration file may hold for another command,
+                                       closed with NULL; or NULL */
 } ls__option_table;
 
 /* What parsing met beside settings. The operands point into argv. */
@@ -82,14 +90,14 @@ ls_status ls__options_parse_over(const ls__option_table *table, void *settings, 
 ls_status ls__options_set(const ls__option_table *table, void *settings, const char *name,
                           const char *text);
 
-/* Reads an INI file of name = value lines, no sections, over what `settings` holds. */
+/* Reads a configuration file over what `settings` holds. LS_BAD_USAGE, naming the line. */
 ls_status ls__options_read(const ls__option_table *table, void *settings, const char *path);
 
 /* Writes one member as text that ls__options_set takes back; reals keep every bit. */
 void ls__options_format(const ls__option_table *table, const void *settings, int index, char *text,
                         size_t size);
 
-/* Writes all members as an INI file. */
+/* Writes all members as a configuration file, which ls__options_read takes back exactly. */
 void ls__options_write(const ls__option_table *table, const void *settings, FILE *file);
 
 /* The index of the first option within `scope` on which two settings differ, or -1. */
@@ -98,7 +106,7 @@ int ls__options_differ(const ls__option_table *table, const void *a, const void 
 
 void ls__options_help(const ls__option_table *table, FILE *file);
 
-/* The nearest of `count` names to a mistyped one, or NULL where none is near. */
+/* The nearest of `count` names to a mistyped one, or NULL where none has much in common. */
 const char *ls__nearest_name(const char *typed, const char *const *names, int count);
 
 #endif

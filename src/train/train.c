@@ -4,11 +4,13 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/fault.h"
 #include "base/log.h"
 #include "base/units.h"
 #include "base/version.h"
 #include "math/gemm.h"
 #include "train/run_folder.h"
+#include "train/stall.h"
 #include "train/trainer.h"
 
 /* A training run in progress. */
@@ -140,6 +142,7 @@ static ls_status open_run(run *r, const ls__train_settings *settings, ls__world 
 
     r->writes = ls__world_rank(world) == 0;
     ls__world_set_timeout(world, settings->stall_timeout); /* a resumed run brings its own */
+    LS_TRY(ls__world_agree(world, ls__fault_arm(ls__world_rank(world))));
     LS_TRY(ls__trainer_open(&r->trainer, settings, world));
     LS_TRY(ls__world_agree(world, prepare_folder(r, &resumes)));
     LS_TRY(ls__world_broadcast(world, 0, &resumes, sizeof resumes));
@@ -179,9 +182,11 @@ static ls_status run_steps(run *r)
             LS_TRY(ls__metrics_step(&r->metrics, &metrics));
         if (due(r->trainer.step, settings->eval_every, settings->steps) &&
             r->trainer.evaluator.samples > 0)
-            LS_TRY(evaluate(r));
+            LS_TRY(ls__stall_at(evaluate(r), "evaluation after step %lld",
+                                (long long)r->trainer.step));
         if (due(r->trainer.step, settings->checkpoint_every, settings->steps))
-            LS_TRY(ls__trainer_save(&r->trainer, r->folder.checkpoints));
+            LS_TRY(ls__stall_at(ls__trainer_save(&r->trainer, r->folder.checkpoints),
+                                "saving after step %lld", (long long)r->trainer.step));
     }
     return LS_OK;
 }

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "base/fault.h"
 #include "lockstep/schedule.h"
 #include "math/gemm.h"
 #include "math/ops.h"
@@ -13,6 +14,7 @@
 #include "train/assemble.h"
 #include "train/load.h"
 #include "train/run_folder.h"
+#include "train/stall.h"
 #include "train/startup.h"
 
 /* ---- opening ---- */
@@ -138,6 +140,9 @@ ls_status ls__trainer_open(ls__trainer *trainer, const ls__train_settings *setti
                                        world, trainer->arena));
     LS_TRY_TO(failed, ls__world_agree(world, open_optimizer(trainer)));
     LS_TRY_TO(failed, ls__world_agree(world, open_losses(trainer)));
+    LS_TRY_TO(failed, ls__world_agree(world, ls__audit_open(&trainer->audit, settings, world,
+                                                            trainer->model, &trainer->feed,
+                                                            trainer->arena)));
     ls__arena_seal(trainer->arena);
     return LS_OK;
 failed:
@@ -157,12 +162,32 @@ void ls__trainer_close(ls__trainer *trainer)
 
 /* ---- a step ---- */
 
+/* Where tests spoil addends; nobody audits what has not passed here. */
+static void pass_addend(void *next, int64_t offset, int64_t count, const float *addend)
+{
+    const ls__gradient_sink *sink = next;
+
+    sink->ready(sink->context, offset, count, ls__fault_addend(offset, count, addend));
+}
+
+/* The sink for a micro-batch of this rank's. */
+static ls__gradient_sink sink_for(ls__trainer *trainer, ls__gradient_sink sums, int64_t index)
+{
+    int64_t step = trainer->step + 1;
+    int rank = ls__world_rank(trainer->world);
+
+    if (!ls__audit_due(&trainer->audit, step) ||
+        index != ls__audit_micro_batch(&trainer->audit, step, rank))
+        return sums;
+    return ls__audit_tap(&trainer->audit, sums);
+}
+
 /* Forward and backward of this rank's micro-batches: a contiguous run, which need not be as long
  * as the other ranks'. */
 static void compute(ls__trainer *trainer)
 {
     const ls__train_settings *settings = trainer->settings;
-    ls__gradient_sink sink = ls__reducer_start(trainer->reducer);
+    ls__gradient_sink sums = ls__reducer_start(trainer->reducer);
     ls_range mine = ls_block(ls__micro_batches(settings), ls__world_ranks(trainer->world),
                              ls__world_rank(trainer->world));
     ls__batch batch;
@@ -171,7 +196,10 @@ static void compute(ls__trainer *trainer)
         int64_t ordinal = trainer->step * settings->batch + i * settings->micro_batch;
         ls__feed_train(&trainer->feed, ordinal, settings->micro_batch, &batch);
         trainer->losses[i] = ls__model_loss(trainer->model, trainer->parameters, &batch, true);
-        ls__model_backward(trainer->model, trainer->parameters, &batch, sink);
+        ls__gradient_sink sink = sink_for(trainer, sums, i);
+        ls__model_backward(
+            trainer->model, trainer->parameters, &batch,
+            ls__fault_armed ? (ls__gradient_sink){.ready = pass_addend, .context = &sink} : sink);
     }
 }
 
@@ -185,6 +213,36 @@ static ls_status mean_loss(ls__trainer *trainer, double *loss)
         sum += trainer->losses[i];
     *loss = sum / (double)parts;
     return LS_OK;
+}
+
+/* The first element of this rank's share that is not finite; the end of all where there is none. */
+static int64_t first_not_finite(const ls__trainer *trainer)
+{
+    const float *gradient = ls__reducer_mean(trainer->reducer);
+
+    for (int64_t i = 0; i < share_count(trainer); i++) {
+        ls_range range = share_at(trainer, i, ls__world_rank(trainer->world));
+        for (int64_t at = range.offset; at < range.offset + range.count; at++)
+            if (!isfinite(gradient[at]))
+                return at;
+    }
+    return trainer->model->tensors.total;
+}
+
+/* The rank that holds the first such element tells. */
+static ls_status diverged(const ls__trainer *trainer)
+{
+    int64_t mine = first_not_finite(trainer);
+    int64_t first = 0;
+
+    LS_TRY(ls__world_lowest(trainer->world, mine, &first));
+    const ls__tensor *tensor = ls__tensors_at(&trainer->model->tensors, first);
+    ls_status status = LS_FAIL(
+        LS_DIVERGED,
+        "step %lld: the gradient of %s is not finite (element %lld of all): lower --lr, or "
+        "start from an older checkpoint",
+        (long long)trainer->step + 1, tensor ? tensor->name : "the model", (long long)first);
+    return ls__world_agree(trainer->world, status);
 }
 
 /* Clips and updates this rank's share. The norm is the same on every rank, so is what follows from
@@ -202,11 +260,7 @@ static ls_status update(ls__trainer *trainer, ls__step_metrics *metrics)
     metrics->lr = ls__learning_rate_at(&rates, trainer->step);
     LS_TRY(ls__reducer_norm(trainer->reducer, &metrics->grad_norm));
     if (!isfinite(metrics->grad_norm))
-        return ls__world_agree(trainer->world,
-                               LS_FAIL(LS_DIVERGED,
-                                       "step %lld: the gradient is not finite: lower --lr, or "
-                                       "start from an older checkpoint",
-                                       (long long)trainer->step + 1));
+        return diverged(trainer);
     float factor = (float)ls__clip_factor(metrics->grad_norm, settings->clip);
     for (int64_t i = 0; i < share_count(trainer); i++) {
         ls_range range = share_at(trainer, i, ls__world_rank(trainer->world));
@@ -242,7 +296,23 @@ static ls_status reduce_and_update(ls__trainer *trainer, ls__step_metrics *metri
     return LS_OK;
 }
 
-ls_status ls__trainer_step(ls__trainer *trainer, ls__step_metrics *metrics)
+static ls_status audit_gradients(ls__trainer *trainer)
+{
+    int64_t step = trainer->step + 1;
+
+    return ls__audit_due(&trainer->audit, step)
+               ? ls__audit_gradients(&trainer->audit, trainer->parameters, step)
+               : LS_OK;
+}
+
+static ls_status audit_replicas(ls__trainer *trainer)
+{
+    return ls__audit_due(&trainer->audit, trainer->step)
+               ? ls__audit_replicas(&trainer->audit, trainer->parameters, trainer->step)
+               : LS_OK;
+}
+
+static ls_status take_step(ls__trainer *trainer, ls__step_metrics *metrics)
 {
     const ls__train_settings *settings = trainer->settings;
     const ls_traffic *traffic = &ls__world_transport(trainer->world)->traffic;
@@ -251,9 +321,12 @@ ls_status ls__trainer_step(ls__trainer *trainer, ls__step_metrics *metrics)
 
     compute(trainer);
     metrics->compute_seconds = ls__clock_seconds() - started;
+    LS_TRY(audit_gradients(trainer));
     LS_TRY(reduce_and_update(trainer, metrics));
     LS_TRY(mean_loss(trainer, &trainer->loss));
     trainer->step++;
+    ls__fault_parameters(trainer->parameters, trainer->model->tensors.total);
+    LS_TRY(audit_replicas(trainer));
     metrics->step = trainer->step;
     metrics->steps = settings->steps;
     metrics->loss = trainer->loss;
@@ -264,6 +337,19 @@ ls_status ls__trainer_step(ls__trainer *trainer, ls__step_metrics *metrics)
                                         (size_t)trainer->model->tensors.total * sizeof(float));
     metrics->seconds = ls__clock_seconds() - started;
     return LS_OK;
+}
+
+ls_status ls__trainer_step(ls__trainer *trainer, ls__step_metrics *metrics)
+{
+    char tensors[2 * LS__TENSOR_NAME + 64];
+    int64_t step = trainer->step + 1;
+
+    ls__fault_enter_step(step);
+    ls__fault_here(LS__FAULT_STEP);
+    ls_status status = take_step(trainer, metrics);
+    return ls__stall_at(status, "step %lld%s", (long long)step,
+                        ls__stall_tensors(tensors, sizeof tensors, &trainer->model->tensors,
+                                          ls__reducer_stalled(trainer->reducer)));
 }
 
 /* ---- checkpoints ---- */

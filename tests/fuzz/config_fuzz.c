@@ -13,7 +13,7 @@ int LLVMFuzzerInitialize(int *argc, char ***argv)
     ls__train_settings settings;
     char *text = NULL;
     static const char small[] =
-        "; a comment\ndata = a.h5\nrun = runs/a\nhidden = 3,4\nlr = 1e-3 ; x\n"
+        "; a comment\ndata = a.h5\nrun = \" runs/a ; b\"\nhidden = 3,4\n  lr=1e-3\n"
         "resume = true\nmodel = mlp\n";
 
     ls__options_preset(&ls__train_options, &settings);

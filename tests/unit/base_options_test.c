@@ -99,8 +99,12 @@ static void test_refusals(void **state)
     (void)state;
     assert_fails(parse(&p, "--step", "7", NULL), LS_BAD_USAGE, "did you mean --steps?");
     assert_fails(parse(&p, "--unheard-of", "7", NULL), LS_BAD_USAGE, "--help lists them");
-    assert_fails(parse(&p, "-x", NULL), LS_BAD_USAGE, "no flag --x");
+    assert_fails(parse(&p, "-x", NULL), LS_BAD_USAGE, "has no flag -x: lockstep test --help");
     assert_fails(parse(&p, "--steps", NULL), LS_BAD_USAGE, "--steps takes a value");
+    assert_fails(parse(&p, "--name", "--fast", NULL), LS_BAD_USAGE, "write --name=--fast if you");
+    assert_fails(parse(&p, "--name", "--", NULL), LS_BAD_USAGE, "looks like a flag");
+    assert_fails(parse(&p, "--config", "--fast", NULL), LS_BAD_USAGE, "looks like a flag");
+    assert_fails(parse(&p, "--name", "two\nlines", NULL), LS_BAD_USAGE, "takes one line");
     assert_fails(parse(&p, "--steps", "", NULL), LS_BAD_USAGE, "whole number");
     assert_fails(parse(&p, "--steps", "7x", NULL), LS_BAD_USAGE, "whole number");
     assert_fails(parse(&p, "--steps", "0", NULL), LS_BAD_USAGE, "from 1 to");
@@ -117,6 +121,28 @@ static void test_refusals(void **state)
     assert_fails(parse(&p, "one", "two", NULL), LS_BAD_USAGE, "'two'");
     assert_fails(parse(&p, "--config", NULL), LS_BAD_USAGE, "--config takes");
     assert_fails(parse(&p, "--config", "/nonexistent.ini", NULL), LS_BAD_USAGE, "/nonexistent.ini");
+}
+
+/* A flag's value is not looked at for --help or --config. */
+static void test_values_are_no_flags(void **state)
+{
+    ls__parsed p;
+
+    (void)state;
+    assert_ok(parse(&p, "--name", "-h", NULL));
+    assert_false(p.help);
+    assert_string_equal(parsed_into.name, "-h");
+    assert_ok(parse(&p, "--name=--config", NULL));
+    assert_string_equal(parsed_into.name, "--config");
+    assert_ok(parse(&p, "-o", "-h", "--", "--help", NULL));
+    assert_false(p.help);
+    assert_string_equal(p.operand[0], "--help");
+    assert_ok(parse(&p, "--fast", "-h", NULL));
+    assert_true(p.help);
+    assert_ok(parse(&p, "--name", "--help", NULL));
+    assert_true(p.help);
+    assert_ok(parse(&p, "--unheard-of", "-h", NULL));
+    assert_true(p.help);
 }
 
 static void write_file(const char *path, const char *text)
@@ -147,12 +173,57 @@ static void test_config_is_read_before_flags(void **state)
     assert_fails(parse(&p, "--config", path, NULL), LS_BAD_USAGE, "sections");
     write_file(path, "nonsense\n");
     assert_fails(parse(&p, "--config", path, NULL), LS_BAD_USAGE, "line 1");
+    assert_fails(parse(&p, "--config", ls__test_folder(), NULL), LS_BAD_USAGE, "directory");
+    FILE *file = fopen(path, "w");
+    assert_non_null(file);
+    assert_int_equal(fwrite("steps = 5\nna\0me", 1, 16, file), 16);
+    assert_int_equal(fclose(file), 0);
+    assert_fails(parse(&p, "--config", path, NULL), LS_BAD_USAGE, "line 2: it holds a zero byte");
+}
+
+/* As people write them: spaces where they like, comments on lines of their own, no last newline. */
+static void test_config_by_hand(void **state)
+{
+    char path[LS__PATH_SIZE];
+    ls__parsed p;
+
+    (void)state;
+    assert_ok(ls__path_join(path, ls__test_folder(), "hand.ini"));
+    write_file(path, "# one\r\n\r\n  ; two\n\tsteps=5\r\nkind  =   two  \nname =");
+    assert_ok(parse(&p, "--config", path, NULL));
+    assert_int_equal(parsed_into.steps, 5);
+    assert_int_equal(parsed_into.kind, 1);
+    assert_string_equal(parsed_into.name, "");
+    write_file(path, "name = a ; b # c = d\n");
+    assert_ok(parse(&p, "--config", path, NULL));
+    assert_string_equal(parsed_into.name, "a ; b # c = d");
+    write_file(path, "steps = 5 ; a comment behind a value is none\n");
+    assert_fails(parse(&p, "--config", path, NULL), LS_BAD_USAGE, "whole number");
+    write_file(path, "resume = true\nsteps = 5\n");
+    assert_fails(parse(&p, "--config", path, NULL), LS_BAD_USAGE, "no flag --resume");
+    static const char *const others[] = {"resume", NULL};
+    ls__option_table lenient = table;
+    lenient.passed_over = others;
+    assert_ok(ls__options_read(&lenient, &parsed_into, path));
+}
+
+/* Writes settings, reads them back over presets. */
+static void round_trip(const settings *before, settings *after)
+{
+    char path[LS__PATH_SIZE];
+
+    assert_ok(ls__path_join(path, ls__test_folder(), "b.ini"));
+    FILE *file = fopen(path, "w");
+    assert_non_null(file);
+    ls__options_write(&table, before, file);
+    assert_int_equal(fclose(file), 0);
+    ls__options_preset(&table, after);
+    assert_ok(ls__options_read(&table, after, path));
 }
 
 /* What is written reads back as the same settings, every bit of the reals. */
 static void test_round_trip(void **state)
 {
-    char path[LS__PATH_SIZE];
     static settings before;
     static settings after;
     ls__parsed p;
@@ -161,25 +232,50 @@ static void test_round_trip(void **state)
     assert_ok(parse(&p, "--rate", "0.1234567890123456789", "--widths", "1,2,3", "--name", "a b=c",
                     "--fast", "--kind", "two", NULL));
     before = parsed_into;
-    assert_ok(ls__path_join(path, ls__test_folder(), "b.ini"));
-    FILE *file = fopen(path, "w");
-    assert_non_null(file);
-    ls__options_write(&table, &before, file);
-    assert_int_equal(fclose(file), 0);
     ls__options_preset(&table, &after);
     assert_int_equal(ls__options_differ(&table, &before, &after, LS__SCOPE_BITS), 3);
-    assert_ok(ls__options_read(&table, &after, path));
+    round_trip(&before, &after);
     assert_int_equal(ls__options_differ(&table, &before, &after, LS__SCOPE_BITS), -1);
     assert_int_equal(ls__options_differ(&table, &before, &after, LS__SCOPE_RUN), -1);
     assert_true(after.rate == before.rate);
 }
 
+static void test_any_text_comes_back(void **state)
+{
+    static const char *const texts[] = {
+        "",        " ",   " a",     "a ",   "\ta\r",    "a ; b", ";a",    "#a",
+        "a #b",    "a=b", "=",      "[a]",  "\"",       "\"\"",  "\"a\"", "\" a \"",
+        "\"a\" b", "a\"", "\"\"\"", "\\\"", "\xc3\xa4", "a = b", "--a",   "a\\nb",
+    };
+    static settings before;
+    static settings after;
+
+    (void)state;
+    ls__options_preset(&table, &before);
+    for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++) {
+        snprintf(before.name, sizeof before.name, "%s", texts[i]);
+        round_trip(&before, &after);
+        assert_string_equal(after.name, before.name);
+    }
+    for (size_t length = 150; length < LS__TEXT_MAX; length += length < 250 ? 1 : 3845) {
+        memset(before.name, 'x', length);
+        before.name[length] = '\0';
+        round_trip(&before, &after);
+        assert_string_equal(after.name, before.name);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_presets),    cmocka_unit_test(test_all_forms),
-        cmocka_unit_test(test_refusals),   cmocka_unit_test(test_config_is_read_before_flags),
+        cmocka_unit_test(test_presets),
+        cmocka_unit_test(test_all_forms),
+        cmocka_unit_test(test_refusals),
+        cmocka_unit_test(test_values_are_no_flags),
+        cmocka_unit_test(test_config_is_read_before_flags),
+        cmocka_unit_test(test_config_by_hand),
         cmocka_unit_test(test_round_trip),
+        cmocka_unit_test(test_any_text_comes_back),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
