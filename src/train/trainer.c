@@ -14,8 +14,8 @@
 #include "train/assemble.h"
 #include "train/load.h"
 #include "train/run_folder.h"
-#include "train/startup.h"
 #include "train/stall.h"
+#include "train/startup.h"
 
 /* ---- opening ---- */
 
