@@ -11,6 +11,7 @@
 #include "optim/clip.h"
 #include "optim/schedule.h"
 #include "train/assemble.h"
+#include "train/stop.h"
 
 /* ---- opening ---- */
 
@@ -80,10 +81,10 @@ static ls_status open_losses(ls__trainer *trainer)
 {
     int64_t parts = ls__micro_batches(trainer->settings);
 
-    LS_TRY(
-        ls__arena_take(trainer->arena, LS__COMMUNICATION, parts, sizeof(double), &trainer->losses));
+    LS_TRY(ls__arena_take(trainer->arena, LS__COMMUNICATION, parts, sizeof *trainer->losses,
+                          &trainer->losses));
     return ls__sharing_open(&trainer->loss_sharing, ls__world_control(trainer->world),
-                            &ls_algorithm_ring, trainer->losses, parts, sizeof(double));
+                            &ls_algorithm_ring, trainer->losses, parts, sizeof *trainer->losses);
 }
 
 static ls_status open_optimizer(ls__trainer *trainer)
@@ -95,19 +96,6 @@ static ls_status open_optimizer(ls__trainer *trainer)
         kept += share_at(trainer, i, ls__world_rank(trainer->world)).count;
     return ls__optimizer_open(&trainer->optimizer, &settings, &trainer->model->tensors, kept,
                               trainer->arena);
-}
-
-static ls_status check_ranks(const ls__trainer *trainer)
-{
-    int ranks = ls__world_ranks(trainer->world);
-    int64_t parts = ls__micro_batches(trainer->settings);
-
-    LS_FAIL_IF(ranks > parts, LS_BAD_USAGE,
-               "%d ranks cannot share the %lld micro-batches of a step: start at most %lld ranks, "
-               "or lower --micro-batch %lld or raise --batch %lld",
-               ranks, (long long)parts, (long long)parts, (long long)trainer->settings->micro_batch,
-               (long long)trainer->settings->batch);
-    return LS_OK;
 }
 
 /* The same path may lead to other data on another host. */
@@ -134,7 +122,7 @@ ls_status ls__trainer_open(ls__trainer *trainer, const ls__train_settings *setti
     ls_status status = LS_OK;
 
     *trainer = (ls__trainer){.settings = settings, .world = world};
-    status = check_ranks(trainer);
+    status = ls__train_settings_check_ranks(settings, ls__world_ranks(world));
     if (status == LS_OK)
         status = open_alone(trainer);
     LS_TRY_TO(failed, ls__world_agree(world, status));
@@ -176,19 +164,25 @@ static void compute(ls__trainer *trainer)
     for (int64_t i = mine.offset; i < mine.offset + mine.count; i++) {
         int64_t ordinal = trainer->step * settings->batch + i * settings->micro_batch;
         ls__feed_train(&trainer->feed, ordinal, settings->micro_batch, &batch);
-        trainer->losses[i] = ls__model_loss(trainer->model, trainer->parameters, &batch, true);
+        trainer->losses[i].loss = ls__model_loss(trainer->model, trainer->parameters, &batch, true);
         ls__model_backward(trainer->model, trainer->parameters, &batch, sink);
+        trainer->losses[i].stop = ls__stop_signal();
     }
 }
 
+/* Also what any rank was told by a signal: every rank has at least one micro-batch. */
 static ls_status mean_loss(ls__trainer *trainer, double *loss)
 {
     int64_t parts = ls__micro_batches(trainer->settings);
     double sum = 0;
 
     LS_TRY(ls__sharing_run(trainer->loss_sharing, ls__world_timeout(trainer->world)));
-    for (int64_t i = 0; i < parts; i++)
-        sum += trainer->losses[i];
+    trainer->stop = 0;
+    for (int64_t i = 0; i < parts; i++) {
+        sum += trainer->losses[i].loss;
+        if (trainer->losses[i].stop)
+            trainer->stop = (int)trainer->losses[i].stop;
+    }
     *loss = sum / (double)parts;
     return LS_OK;
 }
