@@ -49,6 +49,8 @@ static ls_status join(double timeout)
 {
     int provided = 0;
 
+    if (joined)
+        return LS_OK;
     avoid_forbidden_copies();
     LS_FAIL_IF(MPI_Init_thread(NULL, NULL, MPI_THREAD_FUNNELED, &provided) != MPI_SUCCESS, LS_COMM,
                "MPI_Init failed: is MPI installed and mpirun of the same kind?");
@@ -66,12 +68,16 @@ static int exit_code_of(ls_status status)
     return ls_status_exit_code(status);
 }
 
-/* What stdio has not been able to write would be lost without a word. */
-static ls_status flush_output(void)
+/* What stdio has not been able to write would be lost without a word. A failure before that counts
+ * more. */
+static ls_status flush_output(ls_status status)
 {
     bool failed = ferror(stdout) != 0;
+    bool flushed = fflush(stdout) == 0;
 
-    if (fflush(stdout) != 0)
+    if (status != LS_OK)
+        return status;
+    if (!flushed)
         return ls__fail_errno("write", "standard output");
     LS_FAIL_IF(failed, LS_IO, "cannot write standard output: not all of it was written");
     return LS_OK;
@@ -79,11 +85,9 @@ static ls_status flush_output(void)
 
 int ls__cli_end(ls_status status)
 {
-    ls_status written = flush_output();
     int initialised = 0;
 
-    if (status == LS_OK)
-        status = written;
+    status = flush_output(status);
     int exit_code = exit_code_of(status);
     bool all_know = status == LS_OK || ls_last_error()->rank >= 0;
     if (status != LS_OK)

@@ -146,8 +146,10 @@ static ls_status tell_failure(const char *log, int64_t ranks, ls_status status)
     char *from = text;
 
     if (status == LS_STOPPED)
-        return LS_FAIL(status, "verify was told to stop: the training on %lld ranks is not done",
-                       (long long)ranks);
+        return LS_FAIL(status,
+                       "verify was told to stop: the training on %lld rank%s is not "
+                       "done",
+                       (long long)ranks, ranks == 1 ? "" : "s");
 
     if (ls__file_read_text(log, text, sizeof text) != LS_OK)
         text[0] = '\0';
@@ -157,8 +159,8 @@ static ls_status tell_failure(const char *log, int64_t ranks, ls_status status)
     fputs(from, stderr);
     if (ls_last_error()->rank < 0)
         ls__log_error();
-    return LS_FAIL(status, "the training on %lld ranks failed: its last words are above",
-                   (long long)ranks);
+    return LS_FAIL(status, "the training on %lld rank%s failed: its last words are above",
+                   (long long)ranks, ranks == 1 ? "" : "s");
 }
 
 /* `lockstep train` with all of these settings spelled out. */
