@@ -1,4 +1,5 @@
 /* The folder of a run's checkpoints. */
+#include <assert.h>
 #include <dirent.h>
 #include <errno.h>
 #include <stdio.h>
@@ -119,6 +120,7 @@ static ls_status remove_others(const char *folder, int64_t step, int64_t keep)
     ls_status status = LS_OK;
 
     LS_TRY(ls__checkpoint_steps(folder, &steps, &count));
+    assert(keep >= 1); /* so that the one just written stays */
     for (; status == LS_OK && count > 0 && steps[count - 1] > step; count--)
         status = remove_one(folder, steps[count - 1]);
     for (int64_t i = 0; status == LS_OK && i < count - keep; i++)

@@ -176,16 +176,21 @@ static ls_status verdict(const machine *all, ls__world *world, bool exact)
     return LS_OK;
 }
 
+/* `all` (ranks) is room to gather in, NULL where this rank has none. */
+static ls_status compare(ls__world *world, const machine *mine, machine *all, bool exact)
+{
+    LS_TRY(ls__world_agree(world,
+                           all ? LS_OK : LS_FAIL(LS_NO_MEMORY, "no memory to compare the ranks")));
+    LS_TRY(ls__world_all_gather(world, mine, all, sizeof *mine));
+    return ls__world_agree(world, all ? verdict(all, world, exact) : LS_OK);
+}
+
 ls_status ls__startup_compare(ls__world *world, const ls__canary *canary, bool exact)
 {
     machine mine = describe(canary);
     machine *all = calloc((size_t)ls__world_ranks(world), sizeof *all);
-    ls_status status = all ? LS_OK : LS_FAIL(LS_NO_MEMORY, "no memory to compare the ranks");
+    ls_status status = compare(world, &mine, all, exact);
 
-    LS_TRY_TO(cleanup, ls__world_agree(world, status));
-    LS_TRY_TO(cleanup, ls__world_all_gather(world, &mine, all, sizeof mine));
-    LS_TRY_TO(cleanup, ls__world_agree(world, verdict(all, world, exact)));
-cleanup:
     free(all);
     return status;
 }

@@ -14,8 +14,9 @@
 #include "train/assemble.h"
 #include "train/load.h"
 #include "train/run_folder.h"
-#include "train/startup.h"
 #include "train/stall.h"
+#include "train/startup.h"
+#include "train/stop.h"
 
 /* ---- opening ---- */
 
@@ -83,10 +84,10 @@ static ls_status open_losses(ls__trainer *trainer)
 {
     int64_t parts = ls__micro_batches(trainer->settings);
 
-    LS_TRY(
-        ls__arena_take(trainer->arena, LS__COMMUNICATION, parts, sizeof(double), &trainer->losses));
+    LS_TRY(ls__arena_take(trainer->arena, LS__COMMUNICATION, parts, sizeof *trainer->losses,
+                          &trainer->losses));
     return ls__sharing_open(&trainer->loss_sharing, ls__world_control(trainer->world),
-                            &ls_algorithm_ring, trainer->losses, parts, sizeof(double));
+                            &ls_algorithm_ring, trainer->losses, parts, sizeof *trainer->losses);
 }
 
 static ls_status open_optimizer(ls__trainer *trainer)
@@ -98,19 +99,6 @@ static ls_status open_optimizer(ls__trainer *trainer)
         kept += share_at(trainer, i, ls__world_rank(trainer->world)).count;
     return ls__optimizer_open(&trainer->optimizer, &settings, &trainer->model->tensors, kept,
                               trainer->arena);
-}
-
-static ls_status check_ranks(const ls__trainer *trainer)
-{
-    int ranks = ls__world_ranks(trainer->world);
-    int64_t parts = ls__micro_batches(trainer->settings);
-
-    LS_FAIL_IF(ranks > parts, LS_BAD_USAGE,
-               "%d ranks cannot share the %lld micro-batches of a step: start at most %lld ranks, "
-               "or lower --micro-batch %lld or raise --batch %lld",
-               ranks, (long long)parts, (long long)parts, (long long)trainer->settings->micro_batch,
-               (long long)trainer->settings->batch);
-    return LS_OK;
 }
 
 static ls_status compare_machines(ls__trainer *trainer)
@@ -130,7 +118,8 @@ ls_status ls__trainer_open(ls__trainer *trainer, const ls__train_settings *setti
     int64_t memory = 0;
 
     *trainer = (ls__trainer){.settings = settings, .world = world};
-    LS_TRY(ls__world_agree(world, check_ranks(trainer)));
+    LS_TRY(
+        ls__world_agree(world, ls__train_settings_check_ranks(settings, ls__world_ranks(world))));
     LS_TRY(ls__startup_memory(world, &memory));
     LS_TRY_TO(failed, ls__world_agree(world, open_alone(trainer, memory)));
     LS_TRY_TO(failed, ls__feed_compare_data(trainer->dataset, world));
@@ -211,18 +200,24 @@ static void compute(ls__trainer *trainer)
 
     for (int64_t i = mine.offset; i < mine.offset + mine.count; i++) {
         ls__gradient_sink sink = sink_for(trainer, sums, i);
-        trainer->losses[i] = compute_one(trainer, i, sink);
+        trainer->losses[i].loss = compute_one(trainer, i, sink);
+        trainer->losses[i].stop = ls__stop_signal();
     }
 }
 
+/* Also what any rank was told by a signal: every rank has at least one micro-batch. */
 static ls_status mean_loss(ls__trainer *trainer, double *loss)
 {
     int64_t parts = ls__micro_batches(trainer->settings);
     double sum = 0;
 
     LS_TRY(ls__sharing_run(trainer->loss_sharing, ls__world_timeout(trainer->world)));
-    for (int64_t i = 0; i < parts; i++)
-        sum += trainer->losses[i];
+    trainer->stop = 0;
+    for (int64_t i = 0; i < parts; i++) {
+        sum += trainer->losses[i].loss;
+        if (trainer->losses[i].stop)
+            trainer->stop = (int)trainer->losses[i].stop;
+    }
     *loss = sum / (double)parts;
     return LS_OK;
 }
