@@ -41,7 +41,8 @@ unit_src := $(wildcard tests/unit/*_test.c)
 sim_src  := $(wildcard tests/sim/*_test.c)
 mpi_src  := $(wildcard tests/mpi/*_test.c)
 cli_test_src := $(wildcard tests/cli/*_test.c)
-test_src := $(unit_src) $(sim_src) $(mpi_src) $(cli_test_src)
+fault_src := $(wildcard tests/fault/*_test.c)
+test_src := $(unit_src) $(sim_src) $(mpi_src) $(cli_test_src) $(fault_src)
 fuzz_src := $(wildcard tests/fuzz/*_fuzz.c)
 fuzz_sup := $(filter-out $(fuzz_src),$(wildcard tests/fuzz/*.c)) tests/support/test.c
 

@@ -17,7 +17,8 @@
     X(LS_DIVERGED, 3, "the loss or the gradient is no longer a finite number") \
     X(LS_IO, 3, "reading or writing failed")                                   \
     X(LS_COMM, 3, "communication between ranks failed")                        \
-    X(LS_TIMEOUT, 3, "another rank did not arrive in time")
+    X(LS_TIMEOUT, 3, "another rank did not arrive in time")                    \
+    X(LS_STOPPED, 3, "told to stop before the end")
 
 typedef enum ls_status {
 #define LS_STATUS_ENUM(code, exit_code, meaning) code,

@@ -42,6 +42,8 @@ static ls_status make_folder(const char *path)
         return LS_OK;
     if (errno == EEXIST && stat(path, &info) == 0 && S_ISDIR(info.st_mode))
         return LS_OK;
+    LS_FAIL_IF(errno == EEXIST, LS_BAD_USAGE, "%s is a file, not a folder: choose another path",
+               path);
     return ls__fail_errno("make the folder", path);
 }
 

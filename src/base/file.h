@@ -16,7 +16,8 @@ ls_status ls__path_join(char *path, const char *folder, const char *name);
 
 bool ls__path_exists(const char *path);
 
-/* Makes a folder and those above it; one that is there already is fine. */
+/* Makes a folder and those above it; one that is there already is fine. LS_BAD_USAGE where one of
+ * them is a file. */
 ls_status ls__make_folders(const char *path);
 
 /* Records errno as LS_NO_SPACE or LS_IO: "cannot <verb> <path>: <reason>". */

@@ -86,8 +86,11 @@ ls_status ls__checkpoint_steps(const char *folder, int64_t **steps, int64_t *cou
 
     *steps = NULL;
     *count = 0;
+    /* A file in the way is told by whoever makes the folder. */
+    if (!dir && (errno == ENOENT || errno == ENOTDIR))
+        return LS_OK;
     if (!dir)
-        return errno == ENOENT ? LS_OK : ls__fail_errno("open the folder", folder);
+        return ls__fail_errno("open the folder", folder);
     ls_status status = read_entries(dir, folder, &list);
     closedir(dir);
     if (status != LS_OK) {

@@ -2,7 +2,8 @@
 #include "cli/commands.h"
 
 static const ls__cli_entry benchmarks[] = {
-    {"allreduce", "time the all-reduce algorithms, every result checked", ls__cli_bench_allreduce},
+    {"allreduce", "time the all-reduce algorithms, every result checked", ls__cli_bench_allreduce,
+     false},
 };
 
 ls_status ls__cli_bench(int argc, char **argv)

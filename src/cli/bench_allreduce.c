@@ -468,6 +468,7 @@ ls_status ls__cli_bench_allreduce(int argc, char **argv)
     static bench_state bench;
     ls__cli_program program = {.table = &table,
                                .settings = &bench.settings,
+                               .size = sizeof bench.settings,
                                .ranks = &bench.settings.ranks,
                                .stall_timeout = &bench.settings.stall_timeout};
 

@@ -4,6 +4,8 @@
 #ifndef LS_CLI_COMMANDS_H
 #define LS_CLI_COMMANDS_H
 
+#include <stdbool.h>
+
 #include "lockstep/status.h"
 
 typedef ls_status ls__cli_command(int argc, char **argv);
@@ -12,6 +14,7 @@ typedef struct ls__cli_entry {
     const char *name;
     const char *summary;
     ls__cli_command *run;
+    bool alone; /* not for several ranks */
 } ls__cli_entry;
 
 ls_status ls__cli_data(int argc, char **argv);
@@ -23,8 +26,9 @@ ls_status ls__cli_diff(int argc, char **argv);
 ls_status ls__cli_bench(int argc, char **argv);
 ls_status ls__cli_bench_allreduce(int argc, char **argv);
 
-/* Runs the entry that argv[1] names. `command` is what the list belongs to, "lockstep".
- * LS_BAD_USAGE with the nearest name where there is none; --help lists them. */
+/* Runs the entry that argv[1] names; where it is `alone` and mpirun started several, refuses.
+ * `command` is what the list belongs to, "lockstep". LS_BAD_USAGE with the nearest name where there
+ * is none; --help lists them. */
 ls_status ls__cli_dispatch(const char *command, const ls__cli_entry *entries, int count, int argc,
                            char **argv);
 

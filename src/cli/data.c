@@ -251,9 +251,9 @@ static ls_status run_info(int argc, char **argv)
 /* ---- all three ---- */
 
 static const ls__cli_entry commands[] = {
-    {"text", "make a dataset of text files", run_text},
-    {"images", "make a dataset of images and labels", run_images},
-    {"info", "say what a dataset file holds", run_info},
+    {"text", "make a dataset of text files", run_text, false},
+    {"images", "make a dataset of images and labels", run_images, false},
+    {"info", "say what a dataset file holds", run_info, false},
 };
 
 ls_status ls__cli_data(int argc, char **argv)

@@ -3,6 +3,7 @@
 
 #include "base/options.h"
 #include "cli/commands.h"
+#include "cli/start.h"
 
 enum { ENTRIES_MAX = 16 };
 
@@ -25,9 +26,13 @@ ls_status ls__cli_dispatch(const char *command, const ls__cli_entry *entries, in
         print_commands(command, entries, count);
         return LS_OK;
     }
-    for (int i = 0; i < count; i++)
-        if (strcmp(word, entries[i].name) == 0)
-            return entries[i].run(argc - 1, argv + 1);
+    for (int i = 0; i < count; i++) {
+        if (strcmp(word, entries[i].name) != 0)
+            continue;
+        if (entries[i].alone)
+            LS_TRY(ls__cli_alone(word));
+        return entries[i].run(argc - 1, argv + 1);
+    }
     for (int i = 0; i < count; i++)
         names[i] = entries[i].name;
     const char *nearest = ls__nearest_name(word, names, count);

@@ -128,6 +128,7 @@ ls_status ls__cli_eval(int argc, char **argv)
     static eval_settings settings;
     ls__cli_program program = {.table = &table,
                                .settings = &settings,
+                               .size = sizeof settings,
                                .ranks = &settings.ranks,
                                .stall_timeout = &settings.stall_timeout};
     ls__world *world = NULL;

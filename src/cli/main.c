@@ -8,13 +8,13 @@
 #include "cli/start.h"
 
 static const ls__cli_entry commands[] = {
-    {"data", "make datasets, or say what is in one", ls__cli_data},
-    {"train", "train a model on all ranks together", ls__cli_train},
-    {"eval", "evaluate a run's model on held-out data", ls__cli_eval},
-    {"sample", "print text that a run's model makes", ls__cli_sample},
-    {"verify", "train at several rank counts and compare the weights", ls__cli_verify},
-    {"diff", "find the first step and tensor at which two runs differ", ls__cli_diff},
-    {"bench", "measure collectives", ls__cli_bench},
+    {"data", "make datasets, or say what is in one", ls__cli_data, true},
+    {"train", "train a model on all ranks together", ls__cli_train, false},
+    {"eval", "evaluate a run's model on held-out data", ls__cli_eval, false},
+    {"sample", "print text that a run's model makes", ls__cli_sample, true},
+    {"verify", "train at several rank counts and compare the weights", ls__cli_verify, false},
+    {"diff", "find the first step and tensor at which two runs differ", ls__cli_diff, true},
+    {"bench", "measure collectives", ls__cli_bench, false},
 };
 
 int main(int argc, char **argv)

@@ -10,6 +10,7 @@
 #include "base/options.h"
 #include "base/units.h"
 #include "cli/commands.h"
+#include "cli/launch.h"
 #include "cli/start.h"
 #include "lockstep/schedule.h"
 #include "train/compare.h"
@@ -32,7 +33,7 @@ static const ls__option rank_list = {"ranks",
                                      "N,N,...",
                                      "rank counts to train at; the first is the reference",
                                      offsetof(verify_settings, ranks),
-                                     1,
+                                     0, /* as a run's config.ini has it: not given */
                                      65536,
                                      LS__OPTION_LIST,
                                      LS__SCOPE_RUN,
@@ -46,6 +47,17 @@ static const ls__option own_options[] = {
      offsetof(verify_settings, tolerance), 0, 1e30, LS__OPTION_REAL, LS__SCOPE_RUN, 0},
 };
 
+/* Flags of train that have no meaning here, though a run's config.ini holds them. */
+static const char *const not_ours[] = {"resume", "restarts", "min-ranks", NULL};
+
+static bool is_ours(const char *name)
+{
+    for (const char *const *other = not_ours; *other; other++)
+        if (strcmp(*other, name) == 0)
+            return false;
+    return true;
+}
+
 /* Train's table with a few rows of our own. */
 static void make_table(ls__option_table *table, ls__option *rows)
 {
@@ -53,7 +65,7 @@ static void make_table(ls__option_table *table, ls__option *rows)
 
     for (int i = 0; i < ls__train_options.count; i++) {
         ls__option row = ls__train_options.option[i];
-        if (strcmp(row.name, "resume") == 0)
+        if (!is_ours(row.name))
             continue;
         if (strcmp(row.name, "ranks") == 0)
             row = rank_list;
@@ -73,6 +85,7 @@ static void make_table(ls__option_table *table, ls__option *rows)
         .operands = "",
         .option = rows,
         .count = count,
+        .passed_over = not_ours,
     };
 }
 
@@ -127,10 +140,16 @@ static void free_outcome(outcome *o)
 }
 
 /* The end of what a failed run printed is what says why. */
-static ls_status tell_failure(const char *log, int64_t ranks, int exit_code)
+static ls_status tell_failure(const char *log, int64_t ranks, ls_status status)
 {
     static char text[1 << 20];
     char *from = text;
+
+    if (status == LS_STOPPED)
+        return LS_FAIL(status,
+                       "verify was told to stop: the training on %lld rank%s is not "
+                       "done",
+                       (long long)ranks, ranks == 1 ? "" : "s");
 
     if (ls__file_read_text(log, text, sizeof text) != LS_OK)
         text[0] = '\0';
@@ -138,9 +157,10 @@ static ls_status tell_failure(const char *log, int64_t ranks, int exit_code)
     if (length > LOG_TAIL)
         from += length - LOG_TAIL;
     fputs(from, stderr);
-    return LS_FAIL(exit_code == 2 ? LS_BAD_USAGE : LS_COMM,
-                   "the training on %lld ranks ended with exit code %d; its last words are above",
-                   (long long)ranks, exit_code);
+    if (ls_last_error()->rank < 0)
+        ls__log_error();
+    return LS_FAIL(status, "the training on %lld rank%s failed: its last words are above",
+                   (long long)ranks, ranks == 1 ? "" : "s");
 }
 
 /* `lockstep train` with all of these settings spelled out. */
@@ -149,20 +169,21 @@ static ls_status train(const ls__train_settings *settings, const char *log, int6
     static char words[OPTIONS_MAX][LS__TEXT_MAX + 64];
     static char value[LS__TEXT_MAX];
     const char *arguments[OPTIONS_MAX + 1] = {"train"};
+    ls__launch launch = {.ranks = ranks, .arguments = arguments, .log = log, .min_ranks = 1};
     int count = 1;
-    int exit_code = 0;
 
     for (int i = 0; i < ls__train_options.count; i++) {
         const char *name = ls__train_options.option[i].name;
-        if (strcmp(name, "ranks") == 0 || strcmp(name, "resume") == 0)
+        if (strcmp(name, "ranks") == 0 || !is_ours(name))
             continue;
         ls__options_format(&ls__train_options, settings, i, value, sizeof value);
         snprintf(words[count], sizeof words[count], "--%s=%s", name, value);
         arguments[count] = words[count];
         count++;
     }
-    LS_TRY(ls__cli_run(ranks, count, arguments, log, &exit_code));
-    return exit_code == 0 ? LS_OK : tell_failure(log, ranks, exit_code);
+    launch.argc = count;
+    ls_status status = ls__launch_run(&launch);
+    return status == LS_OK ? LS_OK : tell_failure(log, ranks, status);
 }
 
 /* Trains in a folder of its own, then reads what the run left. */
@@ -372,35 +393,72 @@ static ls_status verify_in(const verify_settings *settings, const char *folder)
 }
 
 /* Checks the settings once, before any run is started. */
-static ls_status verify_at(verify_settings *settings, const char *folder)
+static ls_status check_settings(verify_settings *settings)
 {
-    if (folder != settings->train.run)
-        snprintf(settings->train.run, sizeof settings->train.run, "%s", folder);
     LS_FAIL_IF(settings->ranks.count < 1, LS_BAD_USAGE,
                "--ranks is empty: write for example 1,2,4");
     LS_TRY(ls__train_settings_resolve(&settings->train));
-    LS_TRY(ls__make_folders(folder));
-    return verify_in(settings, folder);
+    for (int i = 0; i < settings->ranks.count; i++) {
+        LS_FAIL_IF(settings->ranks.value[i] < 1, LS_BAD_USAGE,
+                   "--ranks: a run takes 1 rank at least");
+        LS_TRY(ls__train_settings_check_ranks(&settings->train, settings->ranks.value[i]));
+    }
+    return LS_OK;
+}
+
+static ls_status verify_in_temporary(verify_settings *settings)
+{
+    char folder[LS__PATH_SIZE];
+
+    LS_TRY(make_temporary(folder));
+    snprintf(settings->train.run, sizeof settings->train.run, "%s", folder);
+    ls_status status = check_settings(settings);
+    if (status == LS_OK)
+        status = verify_in(settings, folder);
+    remove_folder(folder);
+    return status;
+}
+
+/* A run's own config.ini says where that run is, which is no place for ours, and on how many ranks
+ * it was: 0, or one count. */
+static ls_status take_from_run(verify_settings *settings)
+{
+    ls__run_folder folder;
+
+    if (settings->ranks.count == 1 && settings->ranks.value[0] == 0)
+        settings->ranks = (ls__list){.value = {1, 2, 4}, .count = 3};
+    if (!*settings->train.run)
+        return LS_OK;
+    LS_TRY(ls__run_folder_name(&folder, settings->train.run));
+    if (ls__run_folder_in_use(&folder))
+        settings->train.run[0] = '\0';
+    return LS_OK;
+}
+
+static ls_status verify(verify_settings *settings)
+{
+    LS_TRY(take_from_run(settings));
+    if (!*settings->train.run)
+        return verify_in_temporary(settings);
+    LS_TRY(check_settings(settings));
+    LS_TRY(ls__make_folders(settings->train.run));
+    return verify_in(settings, settings->train.run);
 }
 
 ls_status ls__cli_verify(int argc, char **argv)
 {
     static verify_settings settings;
     static ls__option rows[OPTIONS_MAX];
-    char folder[LS__PATH_SIZE];
     ls__option_table table;
     ls__parsed parsed;
 
+    LS_TRY(ls__cli_refuse_mpi("verify", "starts mpirun itself"));
     make_table(&table, rows);
     LS_TRY(ls__options_parse(&table, &settings, argc, argv, &parsed));
     if (parsed.help) {
         ls__options_help(&table, stdout);
         return LS_OK;
     }
-    if (*settings.train.run)
-        return verify_at(&settings, settings.train.run);
-    LS_TRY(make_temporary(folder));
-    ls_status status = verify_at(&settings, folder);
-    remove_folder(folder);
-    return status;
+    ls__launch_catch_signals();
+    return verify(&settings);
 }

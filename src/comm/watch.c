@@ -12,7 +12,7 @@ enum { ALIVE_TAG = 32767 }; /* the highest that MPI grants; nobody else's on thi
 
 static const double look_every = 0.02; /* seconds between looks for another rank's call */
 static const double listen_for = 1.0;  /* seconds for the others to answer */
-static const double keep_quiet = 5.0;  /* seconds for the speaker to end the run */
+static const double keep_quiet = 3.0;  /* seconds for the speaker to end the run */
 
 typedef struct watch {
     const ls__world *world; /* NULL: no watch runs */

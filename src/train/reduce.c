@@ -269,6 +269,8 @@ ls_status ls__reducer_gather(ls__reducer *reducer)
 {
     int rank = ls__world_rank(reducer->world);
 
+    if (reducer->exact)
+        ls_exact_settle(reducer->exact, 0, reducer->padded);
     for (int64_t i = 0; i < reducer->buckets; i++) {
         ls_status status =
             ls__reduction_run(reducer->reduction[i], ls__world_timeout(reducer->world));

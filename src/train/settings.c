@@ -23,6 +23,11 @@ static const ls__option options[] = {
      AT(resume), 0, 0, LS__OPTION_SWITCH, RUN, 0},
     {"ranks", "0", "N", "start N ranks with mpirun; 0: as many as mpirun started", AT(ranks), 0,
      65536, LS__OPTION_INT, RUN, 0},
+    {"restarts", "0", "times",
+     "with --ranks: how often to start again from the last checkpoint when ranks are lost",
+     AT(restarts), 0, 1e6, LS__OPTION_INT, RUN, 0},
+    {"min-ranks", "1", "N", "with --restarts: start again on no fewer ranks than these",
+     AT(min_ranks), 1, 65536, LS__OPTION_INT, RUN, 0},
 
     {"model", "gpt", "gpt|mlp", "gpt for text, mlp for images", AT(model), 0, 0, LS__OPTION_CHOICE,
      BITS, 0},
@@ -150,31 +155,16 @@ ls_status ls__train_settings_resolve(ls__train_settings *settings)
     return check_model(settings);
 }
 
-static ls_status differs(int index, const ls__train_settings *mine, const ls__train_settings *first,
-                         int rank)
+ls_status ls__train_settings_check_ranks(const ls__train_settings *settings, int64_t ranks)
 {
-    char here[LS__TEXT_MAX];
-    char there[LS__TEXT_MAX];
-    const char *name = options[index].name;
+    int64_t parts = ls__micro_batches(settings);
 
-    ls__options_format(&ls__train_options, mine, index, here, sizeof here);
-    ls__options_format(&ls__train_options, first, index, there, sizeof there);
-    return LS_FAIL(LS_BAD_USAGE,
-                   "rank %d has --%s %.200s where rank 0 has --%s %.200s: start all ranks with the "
-                   "same flags",
-                   rank, name, here, name, there);
-}
-
-ls_status ls__train_settings_compare(const ls__train_settings *settings, ls__world *world)
-{
-    ls__train_settings first = *settings;
-
-    LS_TRY(ls__world_broadcast(world, 0, &first, sizeof first));
-    int index = ls__options_differ(&ls__train_options, settings, &first, LS__SCOPE_BITS);
-    if (index < 0)
-        index = ls__options_differ(&ls__train_options, settings, &first, LS__SCOPE_RUN);
-    ls_status mine = index < 0 ? LS_OK : differs(index, settings, &first, ls__world_rank(world));
-    return ls__world_agree(world, mine);
+    LS_FAIL_IF(ranks > parts, LS_BAD_USAGE,
+               "%lld ranks cannot share the %lld micro-batches of a step: start at most %lld "
+               "ranks, or lower --micro-batch %lld or raise --batch %lld",
+               (long long)ranks, (long long)parts, (long long)parts,
+               (long long)settings->micro_batch, (long long)settings->batch);
+    return LS_OK;
 }
 
 ls_status ls__train_settings_text(const ls__train_settings *settings, char **text)

@@ -6,7 +6,6 @@
 #include <stdint.h>
 
 #include "base/options.h"
-#include "comm/world.h"
 #include "lockstep/status.h"
 
 enum ls__model_kind { LS__MODEL_GPT, LS__MODEL_MLP };
@@ -18,6 +17,7 @@ typedef struct ls__train_settings {
     char run[LS__TEXT_MAX];
     bool resume;
     int64_t ranks;
+    int64_t restarts, min_ranks;
 
     int model; /* ls__model_kind */
     int64_t layers, heads, width, context;
@@ -51,9 +51,8 @@ ls_status ls__train_settings_resolve(ls__train_settings *settings);
 /* V, the micro-batches of a step. */
 int64_t ls__micro_batches(const ls__train_settings *settings);
 
-/* Collective. LS_BAD_USAGE on every rank where a rank's settings are not rank 0's, naming the rank,
- * the flag and both values. */
-ls_status ls__train_settings_compare(const ls__train_settings *settings, ls__world *world);
+/* Whether so many ranks can share the micro-batches of a step. LS_BAD_USAGE. */
+ls_status ls__train_settings_check_ranks(const ls__train_settings *settings, int64_t ranks);
 
 /* The settings as an INI text, in memory that the caller frees. LS_NO_MEMORY. */
 ls_status ls__train_settings_text(const ls__train_settings *settings, char **text);

@@ -2,8 +2,8 @@
 
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
+#include "base/cores.h"
 #include "base/fault.h"
 #include "base/log.h"
 #include "base/units.h"
@@ -11,6 +11,7 @@
 #include "math/gemm.h"
 #include "train/run_folder.h"
 #include "train/stall.h"
+#include "train/stop.h"
 #include "train/trainer.h"
 
 /* A training run in progress. */
@@ -21,14 +22,26 @@ typedef struct run {
     bool writes; /* rank 0: owns the folder */
 } run;
 
-static void warn_of_oversubscription(const ls__world *world)
+/* Ranks bound to a core each have that one only: what counts is all that the ranks of a host may
+ * use together. */
+static ls_status warn_of_oversubscription(ls__world *world)
 {
-    long cores = sysconf(_SC_NPROCESSORS_ONLN);
+    const char *host = ls__world_host(world, ls__world_rank(world));
+    ls__cores mine = ls__cores_usable();
+    ls__cores *all = calloc((size_t)ls__world_ranks(world), sizeof *all);
 
-    if (ls__world_host_rank(world) == 0 && ls__world_host_ranks(world) > cores)
-        ls__log_warning("%d ranks share the %ld cores of %s: expect each to be slower",
-                        ls__world_host_ranks(world), cores,
-                        ls__world_host(world, ls__world_rank(world)));
+    LS_TRY(ls__world_agree(
+        world, all ? LS_OK : LS_FAIL(LS_NO_MEMORY, "no memory for the cores of all ranks")));
+    ls_status status = ls__world_all_gather(world, &mine, all, sizeof mine);
+    for (int rank = 0; status == LS_OK && rank < ls__world_ranks(world); rank++)
+        if (strcmp(ls__world_host(world, rank), host) == 0)
+            ls__cores_add(&mine, &all[rank]);
+    free(all);
+    if (status == LS_OK && ls__world_host_rank(world) == 0 &&
+        ls__world_host_ranks(world) > ls__cores_count(&mine))
+        ls__log_warning("%d ranks share the %d cores of %s: expect each to be slower",
+                        ls__world_host_ranks(world), ls__cores_count(&mine), host);
+    return status;
 }
 
 /* The names of all hosts, each once, as JSON strings. */
@@ -72,7 +85,6 @@ static void announce(const run *r)
     const ls__trainer *trainer = &r->trainer;
     char memory[32];
 
-    warn_of_oversubscription(trainer->world);
     ls__log_info(
         "%s with %lld parameters, %lld micro-batches of %lld a step, %d rank%s, %s each, "
         "OpenBLAS %s",
@@ -129,11 +141,14 @@ static ls_status open_metrics(run *r)
     const ls__trainer *trainer = &r->trainer;
     bool images = trainer->settings->model == LS__MODEL_MLP;
 
+    const char *restart = getenv("LOCKSTEP_RESTART"); /* the launcher's line about why */
+
     if (!r->writes)
         return LS_OK;
     tell_of_other_ranks(r);
     LS_TRY(ls__metrics_open(&r->metrics, r->folder.metrics, trainer->step, images));
-    return write_run_line(r);
+    LS_TRY(write_run_line(r));
+    return restart ? ls__metrics_line(&r->metrics, restart) : LS_OK;
 }
 
 static ls_status open_run(run *r, const ls__train_settings *settings, ls__world *world)
@@ -149,6 +164,7 @@ static ls_status open_run(run *r, const ls__train_settings *settings, ls__world 
     if (resumes)
         LS_TRY(ls__trainer_restore(&r->trainer, r->folder.checkpoints));
     LS_TRY(ls__world_agree(world, open_metrics(r)));
+    LS_TRY(warn_of_oversubscription(world));
     announce(r);
     return LS_OK;
 }
@@ -171,6 +187,19 @@ static bool due(int64_t step, int64_t every, int64_t last)
     return every > 0 && (step % every == 0 || step == last);
 }
 
+/* A rank was told to stop, and all know it since the step: the work done is kept. */
+static ls_status stop_here(run *r)
+{
+    long long step = r->trainer.step;
+    char why[LS_ERROR_TEXT];
+
+    if (!due(step, r->trainer.settings->checkpoint_every, r->trainer.settings->steps))
+        LS_TRY(ls__trainer_save(&r->trainer, r->folder.checkpoints));
+    snprintf(why, sizeof why, "stopped by %s at step %lld: checkpoint saved, go on with --resume",
+             ls__stop_name(r->trainer.stop), step);
+    return ls_fail_from(0, LS_STOPPED, why);
+}
+
 static ls_status run_steps(run *r)
 {
     const ls__train_settings *settings = r->trainer.settings;
@@ -187,6 +216,8 @@ static ls_status run_steps(run *r)
         if (due(r->trainer.step, settings->checkpoint_every, settings->steps))
             LS_TRY(ls__stall_at(ls__trainer_save(&r->trainer, r->folder.checkpoints),
                                 "saving after step %lld", (long long)r->trainer.step));
+        if (r->trainer.stop && r->trainer.step < settings->steps)
+            return stop_here(r);
     }
     return LS_OK;
 }

@@ -16,6 +16,7 @@
 #include "train/run_folder.h"
 #include "train/stall.h"
 #include "train/startup.h"
+#include "train/stop.h"
 
 /* ---- opening ---- */
 
@@ -83,10 +84,10 @@ static ls_status open_losses(ls__trainer *trainer)
 {
     int64_t parts = ls__micro_batches(trainer->settings);
 
-    LS_TRY(
-        ls__arena_take(trainer->arena, LS__COMMUNICATION, parts, sizeof(double), &trainer->losses));
+    LS_TRY(ls__arena_take(trainer->arena, LS__COMMUNICATION, parts, sizeof *trainer->losses,
+                          &trainer->losses));
     return ls__sharing_open(&trainer->loss_sharing, ls__world_control(trainer->world),
-                            &ls_algorithm_ring, trainer->losses, parts, sizeof(double));
+                            &ls_algorithm_ring, trainer->losses, parts, sizeof *trainer->losses);
 }
 
 static ls_status open_optimizer(ls__trainer *trainer)
@@ -98,19 +99,6 @@ static ls_status open_optimizer(ls__trainer *trainer)
         kept += share_at(trainer, i, ls__world_rank(trainer->world)).count;
     return ls__optimizer_open(&trainer->optimizer, &settings, &trainer->model->tensors, kept,
                               trainer->arena);
-}
-
-static ls_status check_ranks(const ls__trainer *trainer)
-{
-    int ranks = ls__world_ranks(trainer->world);
-    int64_t parts = ls__micro_batches(trainer->settings);
-
-    LS_FAIL_IF(ranks > parts, LS_BAD_USAGE,
-               "%d ranks cannot share the %lld micro-batches of a step: start at most %lld ranks, "
-               "or lower --micro-batch %lld or raise --batch %lld",
-               ranks, (long long)parts, (long long)parts, (long long)trainer->settings->micro_batch,
-               (long long)trainer->settings->batch);
-    return LS_OK;
 }
 
 static ls_status compare_machines(ls__trainer *trainer)
@@ -130,7 +118,8 @@ ls_status ls__trainer_open(ls__trainer *trainer, const ls__train_settings *setti
     int64_t memory = 0;
 
     *trainer = (ls__trainer){.settings = settings, .world = world};
-    LS_TRY(ls__world_agree(world, check_ranks(trainer)));
+    LS_TRY(
+        ls__world_agree(world, ls__train_settings_check_ranks(settings, ls__world_ranks(world))));
     LS_TRY(ls__startup_memory(world, &memory));
     LS_TRY_TO(failed, ls__world_agree(world, open_alone(trainer, memory)));
     LS_TRY_TO(failed, ls__feed_compare_data(trainer->dataset, world));
@@ -182,38 +171,58 @@ static ls__gradient_sink sink_for(ls__trainer *trainer, ls__gradient_sink sums, 
     return ls__audit_tap(&trainer->audit, sums);
 }
 
+static ls_range own_micro_batches(const ls__trainer *trainer)
+{
+    return ls_block(ls__micro_batches(trainer->settings), ls__world_ranks(trainer->world),
+                    ls__world_rank(trainer->world));
+}
+
+/* Forward and backward of one micro-batch; returns its loss. */
+static double compute_one(ls__trainer *trainer, int64_t index, ls__gradient_sink sink)
+{
+    const ls__train_settings *settings = trainer->settings;
+    int64_t ordinal = trainer->step * settings->batch + index * settings->micro_batch;
+    ls__gradient_sink pass = {.ready = pass_addend, .context = &sink};
+    ls__batch batch;
+
+    ls__feed_train(&trainer->feed, ordinal, settings->micro_batch, &batch);
+    double loss = ls__model_loss(trainer->model, trainer->parameters, &batch, true);
+    ls__model_backward(trainer->model, trainer->parameters, &batch, ls__fault_armed ? pass : sink);
+    return loss;
+}
+
 /* Forward and backward of this rank's micro-batches: a contiguous run, which need not be as long
  * as the other ranks'. */
 static void compute(ls__trainer *trainer)
 {
-    const ls__train_settings *settings = trainer->settings;
     ls__gradient_sink sums = ls__reducer_start(trainer->reducer);
-    ls_range mine = ls_block(ls__micro_batches(settings), ls__world_ranks(trainer->world),
-                             ls__world_rank(trainer->world));
-    ls__batch batch;
+    ls_range mine = own_micro_batches(trainer);
 
     for (int64_t i = mine.offset; i < mine.offset + mine.count; i++) {
-        int64_t ordinal = trainer->step * settings->batch + i * settings->micro_batch;
-        ls__feed_train(&trainer->feed, ordinal, settings->micro_batch, &batch);
-        trainer->losses[i] = ls__model_loss(trainer->model, trainer->parameters, &batch, true);
         ls__gradient_sink sink = sink_for(trainer, sums, i);
-        ls__model_backward(
-            trainer->model, trainer->parameters, &batch,
-            ls__fault_armed ? (ls__gradient_sink){.ready = pass_addend, .context = &sink} : sink);
+        trainer->losses[i].loss = compute_one(trainer, i, sink);
+        trainer->losses[i].stop = ls__stop_signal();
     }
 }
 
+/* Also what any rank was told by a signal: every rank has at least one micro-batch. */
 static ls_status mean_loss(ls__trainer *trainer, double *loss)
 {
     int64_t parts = ls__micro_batches(trainer->settings);
     double sum = 0;
 
     LS_TRY(ls__sharing_run(trainer->loss_sharing, ls__world_timeout(trainer->world)));
-    for (int64_t i = 0; i < parts; i++)
-        sum += trainer->losses[i];
+    trainer->stop = 0;
+    for (int64_t i = 0; i < parts; i++) {
+        sum += trainer->losses[i].loss;
+        if (trainer->losses[i].stop)
+            trainer->stop = (int)trainer->losses[i].stop;
+    }
     *loss = sum / (double)parts;
     return LS_OK;
 }
+
+/* ---- a gradient that is not finite ---- */
 
 /* The first element of this rank's share that is not finite; the end of all where there is none. */
 static int64_t first_not_finite(const ls__trainer *trainer)
@@ -229,21 +238,69 @@ static int64_t first_not_finite(const ls__trainer *trainer)
     return trainer->model->tensors.total;
 }
 
-/* The rank that holds the first such element tells. */
-static ls_status diverged(const ls__trainer *trainer)
+static void look_for_not_finite(void *found, int64_t offset, int64_t count, const float *addend)
 {
-    int64_t mine = first_not_finite(trainer);
-    int64_t first = 0;
+    bool *any = found;
 
-    LS_TRY(ls__world_lowest(trainer->world, mine, &first));
-    const ls__tensor *tensor = ls__tensors_at(&trainer->model->tensors, first);
-    ls_status status = LS_FAIL(
-        LS_DIVERGED,
-        "step %lld: the gradient of %s is not finite (element %lld of all): lower --lr, or "
-        "start from an older checkpoint",
-        (long long)trainer->step + 1, tensor ? tensor->name : "the model", (long long)first);
-    return ls__world_agree(trainer->world, status);
+    (void)offset;
+    for (int64_t i = 0; i < count && !*any; i++)
+        *any = !isfinite(addend[i]);
 }
+
+/* Computes once more: the first of this rank's micro-batches that brings such an addend, or V. */
+static int64_t find_source(ls__trainer *trainer)
+{
+    ls_range mine = own_micro_batches(trainer);
+    bool found = false;
+    ls__gradient_sink sink = {.ready = look_for_not_finite, .context = &found};
+
+    for (int64_t i = mine.offset; i < mine.offset + mine.count; i++) {
+        compute_one(trainer, i, sink);
+        if (found)
+            return i;
+    }
+    return ls__micro_batches(trainer->settings);
+}
+
+static void describe_source(const ls__trainer *trainer, int64_t index, char *text, size_t size)
+{
+    int ranks = ls__world_ranks(trainer->world);
+    int64_t parts = ls__micro_batches(trainer->settings);
+    int rank = 0;
+
+    if (index == parts) {
+        snprintf(text, size,
+                 "no micro-batch gives that when computed again: test this memory and "
+                 "network, then go on with --resume");
+        return;
+    }
+    while (index >= ls_block(parts, ranks, rank).offset + ls_block(parts, ranks, rank).count)
+        rank++;
+    snprintf(text, size,
+             "first in micro-batch %lld, on rank %d (%s): lower --lr, or start from an older "
+             "checkpoint",
+             (long long)index, rank, ls__world_host(trainer->world, rank));
+}
+
+static ls_status diverged(ls__trainer *trainer)
+{
+    char source[256];
+    int64_t first = 0;
+    int64_t index = 0;
+
+    LS_TRY(ls__world_lowest(trainer->world, first_not_finite(trainer), &first));
+    LS_TRY(ls__world_lowest(trainer->world, find_source(trainer), &index));
+    const ls__tensor *tensor = ls__tensors_at(&trainer->model->tensors, first);
+    describe_source(trainer, index, source, sizeof source);
+    return ls__world_agree(trainer->world,
+                           LS_FAIL(LS_DIVERGED,
+                                   "step %lld: the gradient of %s is not finite (element %lld of "
+                                   "all), %s",
+                                   (long long)trainer->step + 1,
+                                   tensor ? tensor->name : "the model", (long long)first, source));
+}
+
+/* ---- the update ---- */
 
 /* Clips and updates this rank's share. The norm is the same on every rank, so is what follows from
  * it. */

@@ -20,6 +20,12 @@
 #include "train/reduce.h"
 #include "train/settings.h"
 
+/* What a micro-batch's owner tells the others in a step. */
+typedef struct ls__micro_batch_result {
+    double loss;
+    int64_t stop; /* the signal that told this rank to stop, or 0 */
+} ls__micro_batch_result;
+
 typedef struct ls__trainer {
     const ls__train_settings *settings;
     ls__world *world;
@@ -32,10 +38,11 @@ typedef struct ls__trainer {
     ls__optimizer optimizer;
     ls__evaluator evaluator;
     ls__audit audit;
-    double *losses; /* (V) one slot a micro-batch */
+    ls__micro_batch_result *losses; /* (V) one slot a micro-batch */
     ls__sharing *loss_sharing;
     int64_t step; /* steps done */
     double loss;  /* of the last of them */
+    int stop;     /* the signal that told a rank to stop, by then; the same on all ranks */
 } ls__trainer;
 
 /* Opens the dataset, the model, the reduction and the optimizer, at step 0 with initial weights.
