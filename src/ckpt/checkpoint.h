@@ -71,7 +71,8 @@ ls_status ls__checkpoint_tensor_size(const char *path, const char *tensor, int64
 ls_status ls__checkpoint_path(char *path, const char *folder, int64_t step);
 
 /* Names the checkpoint of `step`, which is in place, as the latest; then removes those of later
- * steps, a future that the run went back from, and the oldest until `keep` >= 1 are left. */
+ * steps, a future that the run went back from, the oldest until `keep` >= 1 are left, and what
+ * writers that were killed left half-written. */
 ls_status ls__checkpoint_settle(const char *folder, int64_t step, int64_t keep);
 
 /* The steps of all checkpoints in the folder, whole or not, ascending, in memory that the caller

@@ -115,21 +115,52 @@ static ls_status remove_one(const char *folder, int64_t step)
 }
 
 /* Removes the future that a run left behind when it went back to an older checkpoint than the
- * newest, then the oldest of the past. */
+ * newest, then all but the newest `keep` of the rest. */
 static ls_status remove_others(const char *folder, int64_t step, int64_t keep)
 {
     int64_t *steps = NULL;
     int64_t count = 0;
     ls_status status = LS_OK;
 
-    LS_TRY(ls__checkpoint_steps(folder, &steps, &count));
     assert(keep >= 1); /* so that the one just written stays */
-    for (; status == LS_OK && count > 0 && steps[count - 1] > step; count--)
-        status = remove_one(folder, steps[count - 1]);
-    for (int64_t i = 0; status == LS_OK && i < count - keep; i++)
-        status = remove_one(folder, steps[i]);
+    LS_TRY(ls__checkpoint_steps(folder, &steps, &count));
+    int64_t past = count; /* steps[0 .. past - 1] are not after `step` */
+    while (past > 0 && steps[past - 1] > step)
+        past--;
+    for (int64_t i = count - 1; status == LS_OK && i >= 0; i--)
+        if (i >= past || i < past - keep)
+            status = remove_one(folder, steps[i]);
     free(steps);
     return status;
+}
+
+/* Whether this is a checkpoint that was being written when its writer was killed. */
+static bool is_remains(const char *name)
+{
+    static const char ending[] = ".tmp";
+    char whole[FILE_NAME];
+    size_t length = strlen(name);
+
+    if (length < sizeof ending || length >= sizeof whole ||
+        strcmp(name + length - strlen(ending), ending) != 0)
+        return false;
+    memcpy(whole, name, length);
+    whole[length - strlen(ending)] = '\0';
+    return step_of(whole) >= 0;
+}
+
+/* They are as large as checkpoints, and the next save need not be of the same step. What cannot be
+ * removed now will be tried again. */
+static void remove_remains(const char *folder)
+{
+    char path[LS__PATH_SIZE];
+    DIR *dir = opendir(folder);
+
+    for (const struct dirent *entry; dir && (entry = readdir(dir));)
+        if (is_remains(entry->d_name) && ls__path_join(path, folder, entry->d_name) == LS_OK)
+            unlink(path);
+    if (dir)
+        closedir(dir);
 }
 
 ls_status ls__checkpoint_settle(const char *folder, int64_t step, int64_t keep)
@@ -142,6 +173,7 @@ ls_status ls__checkpoint_settle(const char *folder, int64_t step, int64_t keep)
     snprintf(text, sizeof text, "%s\n", name);
     LS_TRY(ls__path_join(path, folder, "latest"));
     LS_TRY(ls__file_write_text(path, text));
+    remove_remains(folder);
     return remove_others(folder, step, keep);
 }
 

@@ -58,7 +58,6 @@ ls_status ls__canary_run(ls__canary *canary, ls__evaluator *evaluator, const flo
     ls__digest_stream *stream = NULL;
     ls__batch batch;
 
-    LS_TRY(ls_exact_check_machine());
     *canary = (ls__canary){0};
     canary->weights = ls__digest_of(parameters, (size_t)model->tensors.total * sizeof *parameters);
     LS_TRY(ls__digest_open(&stream));
@@ -176,9 +175,22 @@ static ls_status verdict(const machine *all, ls__world *world, bool exact)
     return LS_OK;
 }
 
+/* Rounding and subnormal numbers, on which exact sums stand. */
+static ls_status check_arithmetic(ls__world *world)
+{
+    char why[LS_ERROR_TEXT];
+    int rank = ls__world_rank(world);
+
+    if (ls_exact_check_machine() == LS_OK)
+        return LS_OK;
+    snprintf(why, sizeof why, "%s", ls_last_error()->text);
+    return LS_FAIL(LS_BAD_INPUT, "rank %d (%.64s): %.800s", rank, ls__world_host(world, rank), why);
+}
+
 /* `all` (ranks) is room to gather in, NULL where this rank has none. */
 static ls_status compare(ls__world *world, const machine *mine, machine *all, bool exact)
 {
+    LS_TRY(ls__world_agree(world, exact ? check_arithmetic(world) : LS_OK));
     LS_TRY(ls__world_agree(world,
                            all ? LS_OK : LS_FAIL(LS_NO_MEMORY, "no memory to compare the ranks")));
     LS_TRY(ls__world_all_gather(world, mine, all, sizeof *mine));

@@ -26,14 +26,14 @@ typedef struct ls__canary {
 
 /* Forward of the first and the last held-out micro-batch, which may be of different sizes, where
  * there are any; for a run that trains also forward and backward of the first training micro-batch.
- * Not collective. LS_BAD_INPUT where this machine does not compute as exact sums require;
- * LS_NO_MEMORY. */
+ * Not collective. LS_NO_MEMORY. */
 ls_status ls__canary_run(ls__canary *canary, ls__evaluator *evaluator, const float *parameters,
                          bool trains);
 
 /* Collective: version, BLAS and canary of all ranks against rank 0's. Where they differ: under
  * `exact` LS_BAD_INPUT on every rank, naming the ranks, their hosts and what differs; else a
- * warning that says the same. */
+ * warning that says the same. Under `exact` also LS_BAD_INPUT where a rank does not round to
+ * nearest, or flushes subnormal numbers (lockstep/exact.h). */
 ls_status ls__startup_compare(ls__world *world, const ls__canary *canary, bool exact);
 
 /* Warns where a checkpoint was made on another BLAS core than this process uses. */

@@ -1,6 +1,7 @@
 /* The comparison of ranks at the start: each kind of difference, on each rank, is told to all. */
 #include "train/startup.h"
 
+#include <fenv.h>
 #include <string.h>
 
 #include "support/mpi_main.h"
@@ -77,6 +78,25 @@ static void test_many_ranks_are_named(void **state)
     assert_true((ranks > 5) == (strstr(ls_last_error()->text, " more") != NULL));
 }
 
+/* One rank rounds upwards: what every library promises not to do, and a plug-in may. */
+static void test_another_rounding_is_told(void **state)
+{
+    ls__canary canary = canary_of_all();
+    int odd = ls__world_ranks(world) - 1;
+    char says[64];
+
+    (void)state;
+    snprintf(says, sizeof says, "rank %d (", odd);
+    if (ls__world_rank(world) == odd)
+        fesetround(FE_UPWARD);
+    ls_status status = ls__startup_compare(world, &canary, true);
+    ls_status without = ls__startup_compare(world, &canary, false);
+    fesetround(FE_TONEAREST);
+    assert_fails(status, LS_BAD_INPUT, says);
+    assert_non_null(strstr(ls_last_error()->text, "does not round to nearest"));
+    assert_ok(without);
+}
+
 static void test_shares_of_memory(void **state)
 {
     int64_t bytes = 0;
@@ -92,6 +112,7 @@ static int run_cases(void)
         cmocka_unit_test(test_equal_ranks),
         cmocka_unit_test(test_each_difference_is_told),
         cmocka_unit_test(test_many_ranks_are_named),
+        cmocka_unit_test(test_another_rounding_is_told),
         cmocka_unit_test(test_shares_of_memory),
     };
 

@@ -312,8 +312,8 @@ static void test_unreadable_is_not_damaged(void **unused)
     assert_ok(ls__checkpoint_path(path, folder, 20));
     assert_int_equal(symlink(path, path), 0); /* a loop, which not even root can open */
     assert_fails(ls__checkpoint_latest(folder, path), LS_IO, "step-00000020.h5");
-    const char *no_folder = ls__test_path("a file");
-    write_raw(no_folder, "x", 1);
+    const char *no_folder = ls__test_path("loop");
+    assert_int_equal(symlink(no_folder, no_folder), 0);
     assert_fails(ls__checkpoint_steps(no_folder, &steps, &count), LS_IO, no_folder);
     assert_fails(ls__checkpoint_latest(no_folder, path), LS_IO, no_folder);
     assert_ok(ls__checkpoint_steps(ls__test_path("absent"), &steps, &count));
@@ -343,6 +343,8 @@ static void test_retention(void **unused)
 
     (void)unused;
     write_raw(ls__test_path("kept/step-5.h5"), "x", 1); /* not a name of ours: left alone */
+    write_raw(ls__test_path("kept/step-00000007.h5.tmp"), "x", 1); /* of a writer that was killed */
+    write_raw(ls__test_path("kept/notes.tmp"), "x", 1);
     for (int64_t step = 10; step <= 50; step += 10) {
         save(folder, step, path);
         assert_ok(ls__checkpoint_settle(folder, step, 3));
@@ -351,6 +353,8 @@ static void test_retention(void **unused)
     assert_ok(ls__file_read_text(ls__test_path("kept/latest"), latest, sizeof latest));
     assert_string_equal(latest, "step-00000050.h5\n");
     assert_true(ls__path_exists(ls__test_path("kept/step-5.h5")));
+    assert_true(ls__path_exists(ls__test_path("kept/notes.tmp")));
+    assert_false(ls__path_exists(ls__test_path("kept/step-00000007.h5.tmp")));
 }
 
 /* The newest was damaged, so the run went on from step 30 and saved 35. */

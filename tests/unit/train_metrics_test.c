@@ -65,7 +65,7 @@ static ls__step_metrics step_of(int64_t step)
                               .steps = 9,
                               .loss = 2.5,
                               .lr = 1e-3,
-                              .grad_norm = NAN,
+                              .grad_norm = nan(""),
                               .items = 128,
                               .seconds = 0.5,
                               .digest = {.high = 1, .low = (uint64_t)step}};
@@ -85,7 +85,7 @@ static void test_what_is_written_is_read(void **state)
     assert_ok(ls__metrics_line(&metrics, "{\"run\": {\"ranks\": 2}}"));
     for (int64_t step = 1; step <= 3; step++) {
         ls__step_metrics s = step_of(step);
-        ls__eval_metrics e = {.step = step, .loss = INFINITY, .bytes = true};
+        ls__eval_metrics e = {.step = step, .loss = HUGE_VAL, .bytes = true};
         assert_ok(ls__metrics_step(&metrics, &s));
         assert_ok(ls__metrics_eval(&metrics, &e));
     }

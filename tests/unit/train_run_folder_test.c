@@ -81,7 +81,7 @@ static void test_missing_checkpoints_are_made_again(void **state)
     assert_true(ls__path_exists(folder.checkpoints));
     assert_int_equal(rmdir(folder.checkpoints), 0);
     write_file(folder.checkpoints);
-    assert_fails(ls__run_folder_prepare(&folder, &settings), LS_IO, "missing/checkpoints");
+    assert_fails(ls__run_folder_prepare(&folder, &settings), LS_BAD_USAGE, "missing/checkpoints");
 }
 
 /* Relative to the folder that the run was started in; read from another, after a move. */
