@@ -29,10 +29,10 @@ WARN := -Wall -Wextra -Wpedantic -Werror -Wconversion -Wshadow -Wstrict-prototyp
 # -ffp-contract=off: a fused multiply-add would change bits from one instruction set to another,
 # and break TwoSum. -fno-math-errno and -fno-trapping-math change no value: they let loops with
 # square roots and selections be vectorised.
-OPT     ?= -O3
-CFLAGS  += -std=c17 -D_GNU_SOURCE $(OPT) -g -march=$(ARCH) -ffp-contract=off -fno-math-errno \
+# CFLAGS and LDFLAGS are the user's; what the program needs stands after them.
+OPT      ?= -O3
+ls_flags := -std=c17 -D_GNU_SOURCE $(OPT) -g -march=$(ARCH) -ffp-contract=off -fno-math-errno \
            -fno-trapping-math $(WARN) $(SANITIZE) -Iinclude -Isrc $(PKG_CFLAGS)
-LDFLAGS += $(SANITIZE)
 
 lib_src  := $(filter-out src/cli/%,$(wildcard src/*/*.c))
 cli_src  := $(wildcard src/cli/*.c)
@@ -41,7 +41,8 @@ unit_src := $(wildcard tests/unit/*_test.c)
 sim_src  := $(wildcard tests/sim/*_test.c)
 mpi_src  := $(wildcard tests/mpi/*_test.c)
 cli_test_src := $(wildcard tests/cli/*_test.c)
-test_src := $(unit_src) $(sim_src) $(mpi_src) $(cli_test_src)
+fault_src := $(wildcard tests/fault/*_test.c)
+test_src := $(unit_src) $(sim_src) $(mpi_src) $(cli_test_src) $(fault_src)
 fuzz_src := $(wildcard tests/fuzz/*_fuzz.c)
 fuzz_sup := $(filter-out $(fuzz_src),$(wildcard tests/fuzz/*.c)) tests/support/test.c
 
@@ -51,7 +52,7 @@ all_obj := $(call obj,$(lib_src) $(cli_src) $(sup_src) $(test_src) $(fuzz_src) $
 
 .PHONY: all help setup demo test build-tests run-tests test-peer check check-format check-layers \
         check-static sanitize run-sanitized fuzz run-fuzzers bench bench-peers install \
-        uninstall format clean
+        uninstall format clean force
 .DELETE_ON_ERROR:
 .SECONDARY:
 
@@ -60,10 +61,16 @@ all: $(BUILD)/lockstep ## build the lockstep program
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' Makefile
 
-$(BUILD)/obj/%.o: %.c
+# Changes whenever the flags do, and with it everything.
+flags := $(CC) $(CFLAGS) $(ls_flags) $(LDFLAGS)
+$(BUILD)/flags: force
+	@mkdir -p $(@D)
+	@echo '$(flags)' | cmp -s - $@ || echo '$(flags)' >$@
+
+$(BUILD)/obj/%.o: %.c $(BUILD)/flags
 	@mkdir -p $(@D)
 	@echo "  CC    $<"
-	$(Q)$(CC) $(CFLAGS) $(if $(filter tests/%,$<),-Itests) -MMD -MP -c $< -o $@
+	$(Q)$(CC) $(CFLAGS) $(ls_flags) $(if $(filter tests/%,$<),-Itests) -MMD -MP -c $< -o $@
 
 $(BUILD)/liblockstep.a: $(call obj,$(lib_src))
 	@rm -f $@
@@ -71,12 +78,12 @@ $(BUILD)/liblockstep.a: $(call obj,$(lib_src))
 
 $(BUILD)/lockstep: $(call obj,$(cli_src)) $(BUILD)/liblockstep.a
 	@echo "  LINK  $@"
-	$(Q)$(CC) $(LDFLAGS) $^ $(PKG_LIBS) -o $@
+	$(Q)$(CC) $(SANITIZE) $(LDFLAGS) $^ $(PKG_LIBS) -o $@
 
 $(BUILD)/tests/%_test: $(BUILD)/obj/tests/%_test.o $(call obj,$(sup_src)) $(BUILD)/liblockstep.a
 	@mkdir -p $(@D)
 	@echo "  LINK  $@"
-	$(Q)$(CC) $(LDFLAGS) $^ $(TEST_LIBS) $(PKG_LIBS) -o $@
+	$(Q)$(CC) $(SANITIZE) $(LDFLAGS) $^ $(TEST_LIBS) $(PKG_LIBS) -o $@
 
 $(BUILD)/tests/%_fuzz: $(BUILD)/obj/tests/%_fuzz.o $(call obj,$(fuzz_sup)) $(BUILD)/liblockstep.a
 	@mkdir -p $(@D)
@@ -111,7 +118,7 @@ check: check-format check-layers check-static sanitize ## format, layers, static
 
 check-format:
 	@clang-format --dry-run --Werror $(sources)
-	shellcheck $(filter-out %.in,$(wildcard scripts/*)) bench/nanogpt bench/fashion-mnist \
+	shellcheck $(filter-out %.in,$(wildcard scripts/*)) bench/nanogpt bench/fashion-mnist bench/same-bits bench/exact-cost \
 	    bench/peers/nanogpt data/prepare-* .ci/run
 
 check-layers:
@@ -122,7 +129,7 @@ check-static:
 	+$(MAKE) CC=clang BUILD=build/clang build-tests
 	cppcheck --quiet --error-exitcode=1 --inline-suppr --enable=warning \
 	    --suppress=missingIncludeSystem --suppress=invalidFunctionArg --std=c11 -Iinclude -Isrc src
-	@clang-tidy --quiet --warnings-as-errors='*' $(lib_src) $(cli_src) -- $(filter-out -W%,$(CFLAGS))
+	@clang-tidy --quiet --warnings-as-errors='*' $(lib_src) $(cli_src) -- $(filter-out -W%,$(ls_flags))
 
 # Tests of one process, under the address and undefined-behaviour sanitizers. gcc's warnings about
 # truncated formats are false there: it warns about the checks that it inserts.
@@ -185,6 +192,6 @@ format: ## put the sources into the project's format
 	@clang-format -i $(sources)
 
 clean: ## remove everything built
-	rm -rf build
+	rm -rf $(BUILD)
 
 -include $(all_obj:.o=.d)

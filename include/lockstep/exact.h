@@ -65,9 +65,13 @@ ls_status ls_exact_check_machine(void);
 ls_status ls_exact_open(ls_exact **exact, int64_t count, double *lanes);
 void ls_exact_close(ls_exact *exact); /* NULL is fine */
 
-/* All sums to +0. Beyond clearing the lanes it costs only what was spilt. Memory that spills have
- * taken stays theirs until close. */
+/* All sums to +0. Costs a byte a block and what was spilt: the lanes are not cleared, the first
+ * addition to a block overwrites them. Memory that spills have taken stays theirs until close. */
 void ls_exact_reset(ls_exact *exact);
+
+/* Clears the lanes of a range to which nothing was added since the reset. Call it before anyone
+ * else reads lanes: before they are sent. */
+void ls_exact_settle(ls_exact *exact, int64_t offset, int64_t count);
 
 /* ---- adding ---- */
 
@@ -103,10 +107,9 @@ ls_status ls_exact_absorb(ls_exact *exact, const ls_spill *records, int64_t coun
 /* out[i] = (float)(RN64(sum of element offset + i) / divisor), where RN64 rounds to the nearest
  * double, halfway cases to the even one, and division and conversion round likewise. A NaN is
  * always the same NaN. The sums stay as they are. */
-void ls_exact_round(const ls_exact *exact, int64_t offset, int64_t count, double divisor,
-                    float *out);
+void ls_exact_round(ls_exact *exact, int64_t offset, int64_t count, double divisor, float *out);
 
 /* How many lanes of a range are infinite or NaN. */
-int64_t ls_exact_nonfinite(const ls_exact *exact, int64_t offset, int64_t count);
+int64_t ls_exact_nonfinite(ls_exact *exact, int64_t offset, int64_t count);
 
 #endif

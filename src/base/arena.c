@@ -7,6 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/file.h"
 #include "base/units.h"
 
 /* Each piece stands behind a header that links it to the piece before. */
@@ -112,7 +113,7 @@ const char *ls__category_name(ls__category category)
 }
 
 /* MemAvailable counts what the kernel could free, which _SC_AVPHYS_PAGES does not. */
-int64_t ls__memory_available(void)
+static int64_t machine_available(void)
 {
     char line[128];
     long long kib = 0;
@@ -125,4 +126,87 @@ int64_t ls__memory_available(void)
             break;
     fclose(file);
     return kib * 1024;
+}
+
+/* The number in a file of a group, in the line that begins with `key`; -1 where there is none. */
+static int64_t group_value(const char *folder, const char *name, const char *key)
+{
+    char path[LS__PATH_SIZE];
+    char line[128];
+    long long value = -1;
+    size_t length = strlen(key);
+
+    if (snprintf(path, sizeof path, "%s/%s", folder, name) >= (int)sizeof path)
+        return -1;
+    FILE *file = fopen(path, "r");
+    if (!file)
+        return -1;
+    while (fgets(line, sizeof line, file))
+        if (strncmp(line, key, length) == 0 && sscanf(line + length, " %lld", &value) == 1)
+            break;
+    fclose(file);
+    return value;
+}
+
+/* What a group's limit leaves, counting what the kernel could free: cached files, which fill a
+ * container up to its limit soon. INT64_MAX where it has no limit. */
+static int64_t group_available(const char *folder)
+{
+    int64_t limit = group_value(folder, "memory.max", "");
+    int64_t used = group_value(folder, "memory.current", "");
+    int64_t active = group_value(folder, "memory.stat", "active_file ");
+    int64_t inactive = group_value(folder, "memory.stat", "inactive_file ");
+
+    if (limit < 0 || used < 0) /* "max" is no number */
+        return INT64_MAX;
+    int64_t left = limit - used + (active > 0 ? active : 0) + (inactive > 0 ? inactive : 0);
+    return left < 0 ? 0 : left < limit ? left : limit;
+}
+
+/* The least that the groups above a folder leave: it and its parents, up to the root. */
+static int64_t groups_available(const char *root, char *folder)
+{
+    int64_t least = INT64_MAX;
+
+    for (;;) {
+        int64_t left = group_available(folder);
+        least = left < least ? left : least;
+        char *slash = strrchr(folder, '/');
+        if (!slash || (size_t)(slash - folder) < strlen(root))
+            return least;
+        *slash = '\0';
+    }
+}
+
+int64_t ls__cgroup_available(const char *self, const char *root)
+{
+    char line[LS__PATH_SIZE];
+    char folder[2 * LS__PATH_SIZE];
+    int64_t left = INT64_MAX;
+    FILE *file = fopen(self, "r");
+
+    if (!file)
+        return left;
+    while (left == INT64_MAX && fgets(line, sizeof line, file)) {
+        line[strcspn(line, "\n")] = '\0';
+        /* "0::/path" is the line of version 2. */
+        if (strncmp(line, "0::/", 4) != 0)
+            continue;
+        snprintf(folder, sizeof folder, "%s%s", root, line[4] ? line + 3 : "");
+        left = groups_available(root, folder);
+    }
+    fclose(file);
+    return left;
+}
+
+int64_t ls__memory_available(void)
+{
+    int64_t machine = machine_available();
+    int64_t group = ls__cgroup_available("/proc/self/cgroup", "/sys/fs/cgroup");
+
+    if (machine == 0 || group == INT64_MAX)
+        return machine;
+    /* 0 would mean that the machine does not tell. */
+    int64_t least = group < machine ? group : machine;
+    return least > 0 ? least : 1;
 }

@@ -50,7 +50,12 @@ int64_t ls__arena_booked(const ls__arena *arena, ls__category category);
 int64_t ls__arena_total(const ls__arena *arena);
 const char *ls__category_name(ls__category category);
 
-/* Bytes of memory that this machine could still give out now; 0 where it does not tell. */
+/* Bytes of memory that this machine, and the control group of this process (version 2), could still
+ * give out now; 0 where the machine does not tell. */
 int64_t ls__memory_available(void);
+
+/* The control group's part of it, from a file like /proc/self/cgroup and the folder of all groups;
+ * INT64_MAX where no limit is set. */
+int64_t ls__cgroup_available(const char *self, const char *root);
 
 #endif

@@ -70,16 +70,17 @@ ls_status ls__checkpoint_tensor_size(const char *path, const char *tensor, int64
 /* "FOLDER/step-00000500.h5" into `path` of LS__PATH_SIZE characters. */
 ls_status ls__checkpoint_path(char *path, const char *folder, int64_t step);
 
-/* Names the checkpoint of `step`, which is in place, as the latest, then removes the oldest until
- * `keep` are left. */
+/* Names the checkpoint of `step`, which is in place, as the latest; then removes those of later
+ * steps, a future that the run went back from, and the oldest until `keep` >= 1 are left. */
 ls_status ls__checkpoint_settle(const char *folder, int64_t step, int64_t keep);
 
 /* The steps of all checkpoints in the folder, whole or not, ascending, in memory that the caller
- * frees. A folder that is not there holds none. LS_NO_MEMORY. */
+ * frees. A folder that is not there holds none; one that cannot be read is LS_IO. LS_NO_MEMORY. */
 ls_status ls__checkpoint_steps(const char *folder, int64_t **steps, int64_t *count);
 
 /* The newest checkpoint in the folder that passes its seal, as a path of LS__PATH_SIZE characters;
- * a damaged one is passed over with a warning. LS_BAD_INPUT where there is none. */
+ * a damaged one is passed over with a warning. LS_BAD_INPUT where there is none; LS_IO where one
+ * that may be the newest cannot be read. */
 ls_status ls__checkpoint_latest(const char *folder, char *path);
 
 #endif

@@ -6,8 +6,10 @@
 #include "cli/commands.h"
 #include "cli/start.h"
 #include "data/dataset.h"
+#include "train/assemble.h"
 #include "train/evaluate.h"
 #include "train/load.h"
+#include "train/startup.h"
 
 typedef struct eval_settings {
     char run[LS__TEXT_MAX];
@@ -50,8 +52,7 @@ typedef struct session {
 /* Token numbers mean the same only under the same vocabulary. */
 static ls_status check_classes(const session *s, const char *path)
 {
-    const ls__dataset_info *info = ls__dataset_about(s->dataset);
-    int64_t classes = info->kind == LS__DATASET_TEXT ? info->vocabulary_size : info->classes;
+    int64_t classes = ls__data_shape_of(ls__dataset_about(s->dataset)).classes;
 
     LS_FAIL_IF(classes > s->loaded.model->classes, LS_BAD_INPUT,
                "%.600s has %lld classes, the model knows %lld: evaluate on data like its own", path,
@@ -59,24 +60,53 @@ static ls_status check_classes(const session *s, const char *path)
     return LS_OK;
 }
 
-static ls_status open_session(session *s, const eval_settings *settings, ls__world *world)
+static ls_status open_dataset(session *s, const eval_settings *settings)
 {
-    const char *path = *settings->data ? settings->data : s->loaded.settings.data;
+    if (*settings->data)
+        return ls__dataset_open(&s->dataset, settings->data);
+    ls_status status = ls__dataset_open(&s->dataset, s->loaded.settings.data);
+    return status == LS_OK ? LS_OK : ls__load_stored_data_failed(status);
+}
 
-    LS_FAIL_IF(!*settings->run, LS_BAD_USAGE, "--run is missing: name the folder of a run");
-    LS_TRY(ls__load_run(&s->loaded, settings->run, -1, 0, 0));
-    LS_TRY(ls__dataset_open(&s->dataset, path));
-    LS_TRY(ls__feed_check(s->dataset, &s->loaded.settings));
-    LS_TRY(check_classes(s, path));
+/* What one rank does alone once it has the model. */
+static ls_status open_data(session *s, const eval_settings *settings, ls__world *world)
+{
+    const ls__train_settings *run = &s->loaded.settings;
+
+    LS_TRY(open_dataset(s, settings));
+    LS_TRY(ls__feed_check(s->dataset, run));
+    LS_TRY(check_classes(s, ls__dataset_path(s->dataset)));
     LS_TRY(ls__dataset_load(s->dataset, s->loaded.arena));
-    LS_TRY(ls__feed_open(&s->feed, s->dataset, &s->loaded.settings, s->loaded.settings.micro_batch,
-                         s->loaded.arena));
+    LS_TRY(ls__feed_open(&s->feed, s->dataset, run, run->micro_batch, s->loaded.arena));
     LS_TRY(ls__evaluator_open(&s->evaluator, world, s->loaded.model, &s->feed,
-                              settings->batches * s->loaded.settings.batch, s->loaded.arena));
+                              settings->batches * run->batch, s->loaded.arena));
     LS_FAIL_IF(s->evaluator.samples == 0, LS_BAD_INPUT,
                "%.600s has no held-out samples of --context %lld: make it with a larger --val",
-               path, (long long)s->loaded.settings.context);
+               ls__dataset_path(s->dataset), (long long)run->context);
     return LS_OK;
+}
+
+static ls_status compare_machines(session *s, ls__world *world)
+{
+    ls__canary canary = {0};
+
+    ls_status status = ls__canary_run(&canary, &s->evaluator, s->loaded.parameters, false);
+    LS_TRY(ls__world_agree(world, status));
+    return ls__startup_compare(world, &canary, s->loaded.settings.reduce == LS__REDUCE_EXACT);
+}
+
+/* Collective. Only rank 0 needs to see the run's folder, all need the dataset. */
+static ls_status open_session(session *s, eval_settings *settings, ls__world *world)
+{
+    int64_t memory = 0;
+
+    LS_TRY(ls__world_broadcast(world, 0, settings, sizeof *settings));
+    LS_FAIL_IF(!*settings->run, LS_BAD_USAGE, "--run is missing: name the folder of a run");
+    LS_TRY(ls__startup_memory(world, &memory));
+    LS_TRY(ls__load_run_together(&s->loaded, settings->run, world, memory));
+    LS_TRY(ls__world_agree(world, open_data(s, settings, world)));
+    LS_TRY(ls__feed_compare_data(s->dataset, world));
+    return compare_machines(s, world);
 }
 
 static void print_result(const session *s, const ls__evaluation *result)
@@ -107,7 +137,7 @@ ls_status ls__cli_eval(int argc, char **argv)
     LS_TRY(ls__cli_start(&program, argc, argv, &world));
     if (!world)
         return LS_OK;
-    ls_status status = ls__world_agree(world, open_session(&s, &settings, world));
+    ls_status status = open_session(&s, &settings, world);
     if (status == LS_OK)
         status = ls__evaluate(&s.evaluator, s.loaded.parameters, &result);
     if (status == LS_OK && ls__world_rank(world) == 0)

@@ -300,7 +300,7 @@ typedef struct findings {
     outcome reference;
     int64_t reference_ranks;
     int differing; /* rows with other bits than the reference */
-    double worst;  /* largest difference of two weights */
+    double worst;  /* largest difference of two weights; NaN where one is NaN */
 } findings;
 
 static ls_status compare_row(findings *f, const variant *v, outcome *o)
@@ -312,8 +312,7 @@ static ls_status compare_row(findings *f, const variant *v, outcome *o)
         comparison.same_bits = false;
     print_row(v, o, &f->reference, &comparison);
     f->differing += !comparison.same_bits;
-    if (!(comparison.largest <= f->worst))
-        f->worst = comparison.largest;
+    f->worst = ls__larger(f->worst, comparison.largest);
     return LS_OK;
 }
 

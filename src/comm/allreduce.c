@@ -285,11 +285,8 @@ ls_status ls_allreduce_advance(ls_allreduce *allreduce, bool *done)
 
 static ls_status timed_out(const ls_allreduce *allreduce, double timeout_seconds)
 {
-    LS_FAIL_IF(allreduce->activity == SUMMING_IN_LIBRARY, LS_TIMEOUT,
-               "the all-reduce of the %s library over %lld elements did not end within %g s: a "
-               "rank is stopped, overloaded or gone; the library does not tell which",
-               allreduce->transport->table->name, (long long)allreduce->payload.count,
-               timeout_seconds);
+    if (allreduce->activity == SUMMING_IN_LIBRARY)
+        return ls__library_timed_out(allreduce->transport->table->name, timeout_seconds);
     const two_phases *phases =
         allreduce->activity == CHECKING ? &allreduce->check : &allreduce->sum;
     return ls__collective_timed_out(waiting_phase(phases), timeout_seconds);

@@ -12,13 +12,15 @@
 
 #include <assert.h>
 #include <sched.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "base/clock.h"
 #include "comm/engine.h"
+#include "comm/watch.h"
 
 /* Slots of scratch begin on cache lines, so that combining loads whole ones. */
-enum { SCRATCH_ALIGNMENT = 64 };
+enum { SCRATCH_ALIGNMENT = 64, WHERE = 128 };
 
 typedef struct round_slot {
     ls_round round;
@@ -219,7 +221,8 @@ ls_status ls_collective_advance(ls_collective *collective, bool *done)
 bool ls__yield_until(double deadline)
 {
     sched_yield();
-    return ls__clock_seconds() > deadline;
+    double now = ls__clock_seconds();
+    return now > deadline || ls__watch_alarmed(now);
 }
 
 ls_status ls_collective_wait(ls_collective *collective, double timeout_seconds)
@@ -236,20 +239,41 @@ ls_status ls_collective_wait(ls_collective *collective, double timeout_seconds)
     }
 }
 
+ls_range ls__collective_waits_for(const ls_collective *collective)
+{
+    const round_slot *oldest =
+        &collective->window[collective->completed % collective->schedule->depth];
+
+    return elements_of(collective, oldest->receiving ? oldest->round.receive : oldest->round.send);
+}
+
 ls_status ls__collective_timed_out(const ls_collective *collective, double timeout_seconds)
 {
     const round_slot *oldest =
         &collective->window[collective->completed % collective->schedule->depth];
     bool receiving = oldest->receiving;
     int peer = receiving ? oldest->round.receive_from : oldest->round.send_to;
-    ls_range range =
-        elements_of(collective, receiving ? oldest->round.receive : oldest->round.send);
+    ls_range range = ls__collective_waits_for(collective);
+    char where[WHERE];
 
-    return LS_FAIL(LS_TIMEOUT,
-                   "%s, round %lld of %lld: rank %d %s elements %lld to %lld within %g s: it is "
-                   "stopped, overloaded or gone, or waits for one that is",
-                   collective->schedule->name, (long long)collective->completed + 1,
-                   (long long)collective->rounds, peer, receiving ? "did not send" : "did not take",
-                   (long long)range.offset, (long long)(range.offset + range.count - 1),
-                   timeout_seconds);
+    snprintf(where, sizeof where, "%s, round %lld of %lld", collective->schedule->name,
+             (long long)collective->completed + 1, (long long)collective->rounds);
+    ls_fail_at(__FILE__, __LINE__, LS_TIMEOUT,
+               "%s: rank %d %s elements %lld to %lld within %g s: it is stopped, overloaded or "
+               "gone, or waits for one that is",
+               where, peer, receiving ? "did not send" : "did not take", (long long)range.offset,
+               (long long)(range.offset + range.count - 1), timeout_seconds);
+    return ls__watch_call_roll(timeout_seconds, where);
+}
+
+ls_status ls__library_timed_out(const char *name, double timeout_seconds)
+{
+    char where[WHERE];
+
+    snprintf(where, sizeof where, "a collective of the %s library", name);
+    ls_fail_at(__FILE__, __LINE__, LS_TIMEOUT,
+               "%s did not end within %g s: a rank is stopped, overloaded or gone; the library "
+               "does not tell which",
+               where, timeout_seconds);
+    return ls__watch_call_roll(timeout_seconds, where);
 }

@@ -4,11 +4,18 @@
 
 #include "lockstep/collective.h"
 
-/* Records LS_TIMEOUT: whom the collective waits for, in which round, for which elements. */
+/* The elements of the oldest round in flight, where there is one. */
+ls_range ls__collective_waits_for(const ls_collective *collective);
+
+/* Records LS_TIMEOUT: whom the collective waits for, in which round, for which elements; then,
+ * where the watch runs (comm/watch.h), who is missing. */
 ls_status ls__collective_timed_out(const ls_collective *collective, double timeout_seconds);
 
+/* The same for a collective of the transport's library. */
+ls_status ls__library_timed_out(const char *name, double timeout_seconds);
+
 /* One turn of a loop that waits: gives the processor away (more ranks than cores is usual) and says
- * whether `deadline`, in ls__clock_seconds, has passed. */
+ * whether to give up: `deadline`, in ls__clock_seconds, has passed, or another rank gave up. */
 bool ls__yield_until(double deadline);
 
 #endif

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 
 #include "base/clock.h"
+#include "base/fault.h"
 #include "comm/engine.h"
 
 /* Either a schedule, or the transport's own collectives (`library`): then reducing is its
@@ -35,6 +36,7 @@ ls_range ls__owned_units(const ls_algorithm *algorithm, int ranks, int rank, int
 static ls_status run_schedule(ls_collective *collective, double timeout_seconds)
 {
     LS_TRY(ls_collective_start(collective));
+    ls__fault_here(LS__FAULT_COLLECTIVE);
     return ls_collective_wait(collective, timeout_seconds);
 }
 
@@ -56,14 +58,13 @@ static ls_status wait_library(ls_operation *library, double timeout_seconds)
     const ls_transport_table *table = library->transport->table;
     bool done = false;
 
+    ls__fault_here(LS__FAULT_COLLECTIVE);
     for (;;) {
         LS_TRY(table->test(library, &done));
         if (done)
             return LS_OK;
-        LS_FAIL_IF(ls__yield_until(deadline), LS_TIMEOUT,
-                   "a collective of the %s library did not end within %g s: a rank is stopped, "
-                   "overloaded or gone; the library does not tell which",
-                   table->name, timeout_seconds);
+        if (ls__yield_until(deadline))
+            return ls__library_timed_out(table->name, timeout_seconds);
     }
 }
 
@@ -152,6 +153,13 @@ static ls_status reduce_by_library(const ls__reduction *reduction, double timeou
     return LS_OK;
 }
 
+ls_range ls__reduction_waits_for(const ls__reduction *reduction)
+{
+    if (reduction->schedule)
+        return ls__collective_waits_for(reduction->schedule);
+    return (ls_range){0, reduction->plan.units};
+}
+
 ls_status ls__reduction_run(ls__reduction *reduction, double timeout_seconds)
 {
     if (reduction->schedule)
@@ -195,6 +203,13 @@ void ls__sharing_close(ls__sharing *sharing)
     if (sharing->library)
         sharing->transport->table->operation_close(sharing->library);
     free(sharing);
+}
+
+ls_range ls__sharing_waits_for(const ls__sharing *sharing)
+{
+    if (sharing->schedule)
+        return ls__collective_waits_for(sharing->schedule);
+    return (ls_range){0, sharing->payload.count};
 }
 
 ls_status ls__sharing_run(ls__sharing *sharing, double timeout_seconds)

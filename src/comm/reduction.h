@@ -41,6 +41,9 @@ void ls__reduction_close(ls__reduction *reduction); /* NULL is fine */
 /* What stands in blocks of others afterwards is of no use. */
 ls_status ls__reduction_run(ls__reduction *reduction, double timeout_seconds);
 
+/* After LS_TIMEOUT: the units that were waited for, as far as is known. */
+ls_range ls__reduction_waits_for(const ls__reduction *reduction);
+
 /* ---- owners' blocks to everyone ---- */
 
 typedef struct ls__sharing ls__sharing;
@@ -50,5 +53,6 @@ ls_status ls__sharing_open(ls__sharing **sharing, ls_transport *transport,
                            const ls_algorithm *algorithm, void *data, int64_t units, int64_t size);
 void ls__sharing_close(ls__sharing *sharing); /* NULL is fine */
 ls_status ls__sharing_run(ls__sharing *sharing, double timeout_seconds);
+ls_range ls__sharing_waits_for(const ls__sharing *sharing);
 
 #endif

@@ -9,6 +9,7 @@
 #include "base/clock.h"
 #include "comm/engine.h"
 #include "comm/mpi_check.h"
+#include "comm/watch.h"
 #include "lockstep/transport_mpi.h"
 
 typedef char host_name[MPI_MAX_PROCESSOR_NAME];
@@ -36,6 +37,8 @@ struct ls__world {
     ls_payload gather_payload;
     ls_element_type gather_element;
     verdict_record verdict;
+    int64_t number; /* of ls__world_lowest, here for the same reason */
+    int64_t lowest_number;
 };
 
 /* ---- life cycle ---- */
@@ -72,7 +75,8 @@ static ls_status set_up(ls__world *world)
     world->rank = world->data->rank;
     world->ranks = world->data->ranks;
     LS_TRY(find_neighbours(world));
-    return gather_hosts(world);
+    LS_TRY(gather_hosts(world));
+    return ls__watch_start(world, world->communicator);
 }
 
 ls_status ls__world_open(ls__world **world, double timeout_seconds)
@@ -101,6 +105,7 @@ void ls__world_close(ls__world *world)
 {
     if (!world)
         return;
+    ls__watch_end();
     close_gather(world);
     ls_transport_close(world->control);
     ls_transport_close(world->data);
@@ -158,6 +163,14 @@ ls_transport *ls__world_control(ls__world *world)
 
 /* ---- operations of MPI's ---- */
 
+static ls_status timed_out(const ls__world *world, const char *what)
+{
+    ls_fail_at(__FILE__, __LINE__, LS_TIMEOUT,
+               "%s: another rank did not arrive within %g s: it is stopped, overloaded or gone",
+               what, world->timeout);
+    return ls__watch_call_roll(world->timeout, what);
+}
+
 /* Waits for a non-blocking operation, at most the world's timeout. */
 static ls_status finish(const ls__world *world, MPI_Request *request, const char *what)
 {
@@ -168,9 +181,8 @@ static ls_status finish(const ls__world *world, MPI_Request *request, const char
         LS__TRY_MPI(MPI_Test(request, &done, MPI_STATUS_IGNORE), "%s", what);
         if (done)
             return LS_OK;
-        LS_FAIL_IF(ls__yield_until(deadline), LS_TIMEOUT,
-                   "%s: another rank did not arrive within %g s: it is stopped, overloaded or gone",
-                   what, world->timeout);
+        if (ls__yield_until(deadline))
+            return timed_out(world, what);
     }
 }
 
@@ -188,6 +200,20 @@ ls_status ls__world_broadcast(ls__world *world, int root, void *data, int64_t by
         at += piece;
         bytes -= piece;
     }
+    return LS_OK;
+}
+
+ls_status ls__world_lowest(ls__world *world, int64_t value, int64_t *lowest)
+{
+    static const char what[] = "comparing numbers";
+    MPI_Request request = MPI_REQUEST_NULL;
+
+    world->number = value;
+    LS__TRY_MPI(MPI_Iallreduce(&world->number, &world->lowest_number, 1, MPI_INT64_T, MPI_MIN,
+                               world->communicator, &request),
+                "%s", what);
+    LS_TRY(finish(world, &request, what));
+    *lowest = world->lowest_number;
     return LS_OK;
 }
 

@@ -49,6 +49,9 @@ ls_status ls__world_all_gather(ls__world *world, const void *mine, void *all, in
  * nothing, so a step can use it. */
 ls_status ls__world_all_gather_blocks(ls__world *world, void *data, int64_t count, int64_t size);
 
+/* *lowest = the least of all ranks' values. */
+ls_status ls__world_lowest(ls__world *world, int64_t value, int64_t *lowest);
+
 ls_status ls__world_barrier(ls__world *world);
 
 /* Not collective: sends bytes to one rank and receives bytes from one, at the same time; LS_NO_PEER

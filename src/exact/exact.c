@@ -1,5 +1,6 @@
-/* The spills of a block of LS_EXACT_BLOCK elements are looked at only where the block's byte in
- * `touched` says that something was spilt there since the last reset. */
+/* What a block of LS_EXACT_BLOCK elements holds is told by its byte in `state`: a reset costs a
+ * byte a block, the first addition stores instead of adding, and spills are looked at only where
+ * there are some. */
 #include "lockstep/exact.h"
 
 #include <assert.h>
@@ -17,12 +18,18 @@ _Static_assert((int)LS_EXACT_RECORDS == (int)LS__FIXED_PIECES, "an element's rec
 _Static_assert(LS_EXACT_ADDENDS <= INT64_C(1) << (168 - FLT_MAX_EXP),
                "a lane is at most 2^168, which a spill's integer has room for");
 
+enum {
+    PLAIN, /* lanes alone */
+    SPILT, /* lanes and spills */
+    FRESH, /* nothing was added since the reset: the lanes stand for zeros, whatever is in them */
+};
+
 struct ls_exact {
     double *lanes; /* (count) */
     int64_t count;
     int64_t blocks;
-    unsigned char *touched; /* (blocks) */
-    ls__fixed *spills;      /* (count), zero where not touched */
+    unsigned char *state; /* (blocks) */
+    ls__fixed *spills;    /* (count), zero where nothing was spilt */
     size_t spill_bytes;
 };
 
@@ -59,8 +66,8 @@ ls_status ls_exact_open(ls_exact **exact, int64_t count, double *lanes)
     opened->blocks = count / LS_EXACT_BLOCK + (count % LS_EXACT_BLOCK != 0);
     opened->spill_bytes = bytes > 0 ? (size_t)bytes : 1;
     opened->spills = reserve_spills(opened->spill_bytes);
-    opened->touched = opened->spills ? calloc((size_t)opened->blocks + 1, 1) : NULL;
-    if (!opened->touched) {
+    opened->state = opened->spills ? calloc((size_t)opened->blocks + 1, 1) : NULL;
+    if (!opened->state) {
         ls_exact_close(opened);
         return LS_FAIL(LS_NO_MEMORY,
                        "the system refused %lld bytes of address space for exact sums over %lld "
@@ -78,7 +85,7 @@ void ls_exact_close(ls_exact *exact)
         return;
     if (exact->spills)
         munmap(exact->spills, exact->spill_bytes);
-    free(exact->touched);
+    free(exact->state);
     free(exact);
 }
 
@@ -87,34 +94,56 @@ static void assert_range(const ls_exact *exact, int64_t offset, int64_t count)
     assert(offset >= 0 && count >= 0 && offset <= exact->count && count <= exact->count - offset);
 }
 
-/* The first touched block from `block` on, or exact->blocks. */
-static int64_t next_touched(const ls_exact *exact, int64_t block)
+/* The first block with spills from `block` on, or exact->blocks. */
+static int64_t next_spilt(const ls_exact *exact, int64_t block)
 {
-    const unsigned char *found = memchr(exact->touched + block, 1, (size_t)(exact->blocks - block));
+    const unsigned char *found =
+        memchr(exact->state + block, SPILT, (size_t)(exact->blocks - block));
 
-    return found ? found - exact->touched : exact->blocks;
+    return found ? found - exact->state : exact->blocks;
+}
+
+static int64_t block_size(const ls_exact *exact, int64_t block)
+{
+    int64_t left = exact->count - block * LS_EXACT_BLOCK;
+
+    return left < LS_EXACT_BLOCK ? left : LS_EXACT_BLOCK;
 }
 
 void ls_exact_reset(ls_exact *exact)
 {
-    if (exact->count > 0)
-        memset(exact->lanes, 0, (size_t)exact->count * sizeof *exact->lanes);
-    for (int64_t block = next_touched(exact, 0); block < exact->blocks;
-         block = next_touched(exact, block + 1)) {
-        int64_t first = block * LS_EXACT_BLOCK;
-        int64_t left = exact->count - first;
-        int64_t count = left < LS_EXACT_BLOCK ? left : LS_EXACT_BLOCK;
+    for (int64_t block = next_spilt(exact, 0); block < exact->blocks;
+         block = next_spilt(exact, block + 1))
+        memset(exact->spills + block * LS_EXACT_BLOCK, 0,
+               (size_t)block_size(exact, block) * sizeof *exact->spills);
+    memset(exact->state, FRESH, (size_t)exact->blocks);
+}
 
-        memset(exact->spills + first, 0, (size_t)count * sizeof *exact->spills);
-        exact->touched[block] = 0;
-    }
+/* Makes the zeros of a fresh block true. */
+static void settle_block(ls_exact *exact, int64_t block)
+{
+    if (exact->state[block] != FRESH)
+        return;
+    memset(exact->lanes + block * LS_EXACT_BLOCK, 0,
+           (size_t)block_size(exact, block) * sizeof *exact->lanes);
+    exact->state[block] = PLAIN;
+}
+
+void ls_exact_settle(ls_exact *exact, int64_t offset, int64_t count)
+{
+    int64_t end = offset + count;
+
+    assert_range(exact, offset, count);
+    for (int64_t block = offset / LS_EXACT_BLOCK; block * LS_EXACT_BLOCK < end; block++)
+        settle_block(exact, block);
 }
 
 /* ---- adding ---- */
 
 static bool spill(ls_exact *exact, int64_t index, double value)
 {
-    exact->touched[index / LS_EXACT_BLOCK] = 1;
+    settle_block(exact, index / LS_EXACT_BLOCK);
+    exact->state[index / LS_EXACT_BLOCK] = SPILT;
     return ls__fixed_add(&exact->spills[index], value);
 }
 
@@ -127,15 +156,39 @@ static __attribute__((noinline)) void spill_errors(ls_exact *exact, int64_t offs
             exact->lanes[offset + i] = (double)NAN;
 }
 
+/* From element `index` to the end of its block, or to `end`. */
+static int64_t run_in_block(int64_t index, int64_t end)
+{
+    int64_t to_border = LS_EXACT_BLOCK - index % LS_EXACT_BLOCK;
+
+    return to_border < end - index ? to_border : end - index;
+}
+
+/* Whether a run of additions may store: it fills a block that is fresh, which it then is no more.
+ */
+static bool may_store(ls_exact *exact, int64_t index, int64_t size)
+{
+    int64_t block = index / LS_EXACT_BLOCK;
+
+    if (size == LS_EXACT_BLOCK && exact->state[block] == FRESH) {
+        exact->state[block] = PLAIN;
+        return true;
+    }
+    settle_block(exact, block);
+    return false;
+}
+
 void ls_exact_add(ls_exact *exact, int64_t offset, const float *addend, int64_t count)
 {
     double error[LS_EXACT_BLOCK];
+    int64_t size = 0;
 
     assert_range(exact, offset, count);
-    for (int64_t i = 0; i < count; i += LS_EXACT_BLOCK) {
-        int64_t size = count - i < LS_EXACT_BLOCK ? count - i : LS_EXACT_BLOCK;
-
-        if (ls__two_sum_float(exact->lanes + offset + i, error, addend + i, size))
+    for (int64_t i = 0; i < count; i += size) {
+        size = run_in_block(offset + i, offset + count);
+        if (may_store(exact, offset + i, size))
+            ls__store_float(exact->lanes + offset + i, addend + i);
+        else if (ls__two_sum_float(exact->lanes + offset + i, error, addend + i, size))
             spill_errors(exact, offset + i, error, size);
     }
 }
@@ -143,11 +196,12 @@ void ls_exact_add(ls_exact *exact, int64_t offset, const float *addend, int64_t 
 void ls_exact_combine(ls_exact *exact, int64_t offset, const double *from, int64_t count)
 {
     double error[LS_EXACT_BLOCK];
+    int64_t size = 0;
 
     assert_range(exact, offset, count);
-    for (int64_t i = 0; i < count; i += LS_EXACT_BLOCK) {
-        int64_t size = count - i < LS_EXACT_BLOCK ? count - i : LS_EXACT_BLOCK;
-
+    for (int64_t i = 0; i < count; i += size) {
+        size = run_in_block(offset + i, offset + count);
+        settle_block(exact, (offset + i) / LS_EXACT_BLOCK);
         if (ls__two_sum_double(exact->lanes + offset + i, error, from + i, size))
             spill_errors(exact, offset + i, error, size);
     }
@@ -168,8 +222,8 @@ static int64_t next_spill(const ls_exact *exact, int64_t index, int64_t end)
     while (index < end) {
         int64_t block = index / LS_EXACT_BLOCK;
 
-        if (!exact->touched[block]) {
-            block = next_touched(exact, block);
+        if (exact->state[block] != SPILT) {
+            block = next_spilt(exact, block);
             index = block * LS_EXACT_BLOCK;
         } else if (ls__fixed_is_zero(&exact->spills[index])) {
             index++;
@@ -252,12 +306,11 @@ static double total_of(double lane, const ls__fixed *spilt)
     return ls__fixed_add(&total, lane) ? ls__fixed_round(&total) : (double)NAN;
 }
 
-void ls_exact_round(const ls_exact *exact, int64_t offset, int64_t count, double divisor,
-                    float *out)
+void ls_exact_round(ls_exact *exact, int64_t offset, int64_t count, double divisor, float *out)
 {
     int64_t end = offset + count;
 
-    assert_range(exact, offset, count);
+    ls_exact_settle(exact, offset, count);
     for (int64_t i = offset; i < end;) {
         int64_t next = next_spill(exact, i, end);
 
@@ -268,12 +321,12 @@ void ls_exact_round(const ls_exact *exact, int64_t offset, int64_t count, double
     }
 }
 
-int64_t ls_exact_nonfinite(const ls_exact *exact, int64_t offset, int64_t count)
+int64_t ls_exact_nonfinite(ls_exact *exact, int64_t offset, int64_t count)
 {
     const double *lanes = exact->lanes + offset;
     int64_t found = 0;
 
-    assert_range(exact, offset, count);
+    ls_exact_settle(exact, offset, count);
     for (int64_t i = 0; i < count; i++)
         found += !(fabs(lanes[i]) <= DBL_MAX);
     return found;

@@ -3,6 +3,8 @@
 #include <float.h>
 #include <string.h>
 
+#include "lockstep/exact.h"
+
 #if FLT_EVAL_METHOD != 0
 #error "doubles are computed in another precision, which breaks TwoSum: build with SSE2 arithmetic"
 #endif
@@ -54,4 +56,10 @@ bool ls__two_sum_double(double *restrict lane, double *restrict error,
         bits |= bits_of(error[i]);
     }
     return any_but_zero(bits);
+}
+
+void ls__store_float(double *restrict lane, const float *restrict addend)
+{
+    for (int i = 0; i < LS_EXACT_BLOCK; i++)
+        lane[i] = 0.0 + (double)addend[i];
 }

@@ -8,6 +8,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/fault.h"
 #include "h5/internal.h"
 #include "h5/seal.h"
 
@@ -114,18 +115,30 @@ void ls__h5_discard(ls__h5 *file)
     free(file);
 }
 
+/* Where tests make writing fail. */
+static ls_status pass(const ls__h5 *file, ls__fault_place place)
+{
+    ls__fault_here(place);
+    return ls__fault_full(place) ? ls__fail_errno("write", file->path) : LS_OK;
+}
+
 /* Flushing comes first: where the disk is full, a file that still is open can be diverted. */
 static ls_status complete(ls__h5 *file)
 {
     LS_FAIL_IF(file->failed, LS_IO, "cannot write %s: an earlier write to it failed", file->path);
+    LS_TRY(pass(file, LS__FAULT_WRITE));
     if (H5Fflush(file->id, H5F_SCOPE_LOCAL) < 0)
         return ls__h5_fail(file, "write", NULL);
     hid_t id = file->id;
     file->id = -1;
     if (H5Fclose(id) < 0)
         return ls__h5_fail(file, "write", NULL);
+    LS_TRY(pass(file, LS__FAULT_SEAL));
     LS_TRY(ls__seal_write(file->temporary));
-    return ls__file_publish(file->temporary, file->path);
+    LS_TRY(pass(file, LS__FAULT_RENAME));
+    LS_TRY(ls__file_publish(file->temporary, file->path));
+    ls__fault_file(file->path);
+    return LS_OK;
 }
 
 ls_status ls__h5_publish(ls__h5 *file)

@@ -87,6 +87,19 @@ static void drop(const gpt *net, float *values, uint32_t site, const ls__batch *
     }
 }
 
+/* The gradient of a branch that was dropped at `site` and added to the residual stream: the
+ * stream's own, masked. The stream needs its own unmasked for what flows past the branch. */
+static const float *branch_gradient(gpt *net, uint32_t site, const ls__batch *batch)
+{
+    int64_t count = batch->samples * batch->length * net->shape.width;
+
+    if (net->shape.dropout <= 0)
+        return net->d_stream;
+    memcpy(net->branch, net->d_stream, (size_t)count * sizeof(float));
+    drop(net, net->branch, site, batch);
+    return net->branch;
+}
+
 static ls__attention_dropout attention_dropout(const gpt *net, int64_t layer,
                                                const ls__batch *batch, bool training)
 {
@@ -130,13 +143,8 @@ static void attention_half_backward(gpt *net, int64_t index, const float *parame
     int64_t rows = batch->samples * batch->length;
     int64_t C = net->shape.width;
     float *gradients = net->model.gradients;
-    const float *d_branch = net->d_stream;
+    const float *d_branch = branch_gradient(net, site_projection(index), batch);
 
-    if (net->shape.dropout > 0) {
-        memcpy(net->branch, net->d_stream, (size_t)(rows * C) * sizeof(float));
-        drop(net, net->branch, site_projection(index), batch);
-        d_branch = net->branch;
-    }
     ls__linear_backward(net->d_narrow, gradients + at->proj_weight, gradients + at->proj_bias,
                         d_branch, kept->heads, parameters + at->proj_weight, rows, C, C);
     sink.ready(sink.context, at->proj_weight, C * (C + 1), gradients + at->proj_weight);
@@ -182,13 +190,8 @@ static void mlp_half_backward(gpt *net, int64_t index, const float *parameters,
     int64_t rows = batch->samples * batch->length;
     int64_t C = net->shape.width;
     float *gradients = net->model.gradients;
-    const float *d_branch = net->d_stream;
+    const float *d_branch = branch_gradient(net, site_mlp(index), batch);
 
-    if (net->shape.dropout > 0) {
-        memcpy(net->branch, net->d_stream, (size_t)(rows * C) * sizeof(float));
-        drop(net, net->branch, site_mlp(index), batch);
-        d_branch = net->branch;
-    }
     ls__linear_backward(net->d_wide, gradients + at->out_weight, gradients + at->out_bias, d_branch,
                         kept->gelu, parameters + at->out_weight, rows, 4 * C, C);
     sink.ready(sink.context, at->out_weight, C * (4 * C + 1), gradients + at->out_weight);

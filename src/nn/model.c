@@ -57,7 +57,7 @@ double ls__model_loss(ls__model *model, const float *parameters, const ls__batch
     return sum / (double)rows;
 }
 
-static int64_t most_probable(const float *row, int64_t classes)
+int64_t ls__most_probable(const float *row, int64_t classes)
 {
     int64_t best = 0;
 
@@ -72,7 +72,7 @@ int64_t ls__model_hits(const ls__model *model, const ls__batch *batch)
     int64_t hits = 0;
 
     for (int64_t row = 0; row < batch->samples * batch->length; row++)
-        hits += most_probable(model->logits + row * model->classes, model->classes) ==
+        hits += ls__most_probable(model->logits + row * model->classes, model->classes) ==
                 batch->targets[row];
     return hits;
 }

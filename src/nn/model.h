@@ -67,8 +67,10 @@ const float *ls__model_logits(ls__model *model, const float *parameters, const l
 double ls__model_loss(ls__model *model, const float *parameters, const ls__batch *batch,
                       bool training);
 
-/* How many rows of the batch just computed have their target as the most probable class (the lowest
- * index among equals). */
+/* The class with the largest of a row's logits or probabilities; the lowest index among equals. */
+int64_t ls__most_probable(const float *row, int64_t classes);
+
+/* How many rows of the batch just computed have their target as the most probable class. */
 int64_t ls__model_hits(const ls__model *model, const ls__batch *batch);
 
 /* Gradients of ls__model_loss(..., training) just computed, handed to the sink stretch by stretch.

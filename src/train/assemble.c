@@ -3,6 +3,14 @@
 #include "nn/gpt.h"
 #include "nn/mlp.h"
 
+ls__data_shape ls__data_shape_of(const ls__dataset_info *info)
+{
+    bool text = info->kind == LS__DATASET_TEXT;
+
+    return (ls__data_shape){.inputs = info->rows * info->cols,
+                            .classes = text ? info->vocabulary_size : info->classes};
+}
+
 static ls_status open_gpt(ls__model **model, const ls__train_settings *settings,
                           ls__data_shape shape, int64_t micro_batch, ls__arena *arena)
 {

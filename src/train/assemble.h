@@ -5,6 +5,7 @@
 #include <stdint.h>
 
 #include "base/arena.h"
+#include "data/dataset.h"
 #include "nn/model.h"
 #include "optim/optimizer.h"
 #include "train/settings.h"
@@ -14,6 +15,8 @@ typedef struct ls__data_shape {
     int64_t inputs;  /* pixels of an image; unused for text */
     int64_t classes; /* labels, or tokens of the vocabulary */
 } ls__data_shape;
+
+ls__data_shape ls__data_shape_of(const ls__dataset_info *info);
 
 ls_status ls__assemble_model(ls__model **model, const ls__train_settings *settings,
                              ls__data_shape shape, int64_t micro_batch, ls__arena *arena);

@@ -3,6 +3,11 @@
 #include <math.h>
 #include <string.h>
 
+double ls__larger(double a, double b)
+{
+    return isnan(a) || a >= b ? a : b;
+}
+
 ls_status ls__compare(const ls__loaded *a, const ls__loaded *b, ls__comparison *result)
 {
     int64_t total = a->model->tensors.total;
@@ -15,9 +20,7 @@ ls_status ls__compare(const ls__loaded *a, const ls__loaded *b, ls__comparison *
         if (memcmp(&a->parameters[i], &b->parameters[i], sizeof *a->parameters) == 0)
             continue;
         double difference = fabs((double)a->parameters[i] - (double)b->parameters[i]);
-        /* Written so that NaN counts as larger than any number. */
-        if (!(difference <= result->largest))
-            result->largest = difference;
+        result->largest = ls__larger(result->largest, difference);
         if (result->same_bits)
             result->first = i;
         result->same_bits = false;

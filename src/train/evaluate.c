@@ -19,16 +19,22 @@ ls_status ls__evaluator_open(ls__evaluator *evaluator, ls__world *world, ls__mod
                           &evaluator->slot);
 }
 
-static void fill_slot(ls__evaluator *evaluator, const float *parameters, int64_t index)
+void ls__evaluator_batch(ls__evaluator *evaluator, int64_t index, ls__batch *batch)
 {
-    ls__batch batch;
     int64_t first = index * evaluator->micro_batch;
     int64_t left = evaluator->samples - first;
     int64_t samples = left < evaluator->micro_batch ? left : evaluator->micro_batch;
 
-    ls__feed_held_out(evaluator->feed, evaluator->samples, first, samples, &batch);
+    ls__feed_held_out(evaluator->feed, evaluator->samples, first, samples, batch);
+}
+
+static void fill_slot(ls__evaluator *evaluator, const float *parameters, int64_t index)
+{
+    ls__batch batch;
+
+    ls__evaluator_batch(evaluator, index, &batch);
     double loss = ls__model_loss(evaluator->model, parameters, &batch, false);
-    evaluator->slot[index].loss = loss * (double)samples;
+    evaluator->slot[index].loss = loss * (double)batch.samples;
     evaluator->slot[index].hits = (double)ls__model_hits(evaluator->model, &batch);
 }
 

@@ -35,6 +35,9 @@ typedef struct ls__evaluator {
 ls_status ls__evaluator_open(ls__evaluator *evaluator, ls__world *world, ls__model *model,
                              ls__feed *feed, int64_t wanted, ls__arena *arena);
 
+/* The micro-batch of one slot, which points into the feed: valid until the next call. */
+void ls__evaluator_batch(ls__evaluator *evaluator, int64_t index, ls__batch *batch);
+
 /* Collective. Ranks take contiguous runs of the micro-batches. */
 ls_status ls__evaluate(ls__evaluator *evaluator, const float *parameters, ls__evaluation *result);
 

@@ -49,6 +49,23 @@ ls_status ls__feed_check_step(const ls__dataset *dataset, const ls__train_settin
                    (long long)info->count[LS__SPLIT_TRAIN]);
 }
 
+ls_status ls__feed_compare_data(const ls__dataset *dataset, ls__world *world)
+{
+    int rank = ls__world_rank(world);
+    ls__digest mine = ls__dataset_digest(dataset);
+    ls__digest first = mine;
+    ls_status status = LS_OK;
+
+    LS_TRY(ls__world_broadcast(world, 0, &first, sizeof first));
+    if (!ls__digest_equal(mine, first))
+        status = LS_FAIL(LS_BAD_INPUT,
+                         "%s holds other data on rank %d (%s) than on rank 0 (%s): give all hosts "
+                         "the same file",
+                         ls__dataset_path(dataset), rank, ls__world_host(world, rank),
+                         ls__world_host(world, 0));
+    return ls__world_agree(world, status);
+}
+
 ls_status ls__feed_open(ls__feed *feed, const ls__dataset *dataset,
                         const ls__train_settings *settings, int64_t micro_batch, ls__arena *arena)
 {

@@ -5,6 +5,7 @@
 #include <stdint.h>
 
 #include "base/arena.h"
+#include "comm/world.h"
 #include "data/dataset.h"
 #include "nn/model.h"
 #include "train/settings.h"
@@ -29,6 +30,10 @@ ls_status ls__feed_check(const ls__dataset *dataset, const ls__train_settings *s
 
 /* LS_BAD_INPUT where the training split is too small for one step, saying what a step needs. */
 ls_status ls__feed_check_step(const ls__dataset *dataset, const ls__train_settings *settings);
+
+/* Collective: the same path may lead to other data on another host. LS_BAD_INPUT on every rank
+ * where a rank has loaded other data than rank 0, naming the rank. */
+ls_status ls__feed_compare_data(const ls__dataset *dataset, ls__world *world);
 
 /* The training samples with ordinals `ordinal` .. + samples - 1, in the order of the seed. The
  * batch points into the feed: valid until the next call. */

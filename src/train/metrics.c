@@ -1,8 +1,12 @@
 #include "train/metrics.h"
 
+#include <assert.h>
+#include <errno.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include "base/clock.h"
 #include "base/file.h"
@@ -19,45 +23,81 @@ static int64_t step_of_line(const char *line)
     return sscanf(line, "{\"step\": %lld", &step) == 1 ? step : -1;
 }
 
-/* Copies the lines up to `step` into a file beside, then puts it in place. A last line without its
- * end was cut off by a crash: it is dropped. */
-static ls_status drop_later_lines(const char *path, int64_t step)
+/* Whether these bytes are a line that was written to its end and not damaged since. */
+static bool is_whole(const char *line, size_t length)
 {
-    char temporary[LS__PATH_SIZE];
+    return length >= 3 && line[0] == '{' && line[length - 2] == '}' && line[length - 1] == '\n' &&
+           !memchr(line, '\0', length);
+}
+
+static ls_status copy_lines(FILE *from, const char *path, FILE *to, const char *copy, int64_t step)
+{
     char *line = NULL;
     size_t size = 0;
     ssize_t length = 0;
-    bool good = true;
+    bool written = true;
+    ls_status status = LS_OK;
+
+    while (written && (length = getline(&line, &size, from)) > 0)
+        if (is_whole(line, (size_t)length) && step_of_line(line) <= step)
+            written = fwrite(line, 1, (size_t)length, to) == (size_t)length;
+    if (!written)
+        status = ls__fail_errno("write", copy);
+    else if (!feof(from)) /* getline also ends where reading fails or memory runs out */
+        status = ls__fail_errno("read", path);
+    free(line);
+    return status;
+}
+
+static ls_status copy_file(const char *path, const char *copy, int64_t step)
+{
+    FILE *from = fopen(path, "r");
+
+    if (!from)
+        return ls__fail_errno("open", path);
+    FILE *to = fopen(copy, "w");
+    if (!to) {
+        ls_status status = ls__fail_errno("create", copy);
+        fclose(from);
+        return status;
+    }
+    ls_status status = copy_lines(from, path, to, copy, step);
+    fclose(from);
+    if (fclose(to) != 0 && status == LS_OK)
+        status = ls__fail_errno("write", copy);
+    return status;
+}
+
+/* Copies the whole lines up to `step` into a file beside, then puts it in place. Others were cut
+ * off by a crash, or damaged: they are dropped. */
+static ls_status drop_later_lines(const char *path, int64_t step)
+{
+    char temporary[LS__PATH_SIZE];
 
     LS_FAIL_IF(snprintf(temporary, sizeof temporary, "%s.tmp", path) >= (int)sizeof temporary,
                LS_BAD_USAGE, "the path %.64s... is too long", path);
-    FILE *from = fopen(path, "r");
-    if (!from)
-        return ls__fail_errno("open", path);
-    FILE *to = fopen(temporary, "w");
-    if (!to) {
-        fclose(from);
-        return ls__fail_errno("create", temporary);
-    }
-    while (good && (length = getline(&line, &size, from)) > 0)
-        if (line[length - 1] == '\n' && step_of_line(line) <= step)
-            good = fputs(line, to) >= 0;
-    free(line);
-    fclose(from);
-    good = fclose(to) == 0 && good;
-    if (!good)
-        return ls__fail_errno("write", temporary);
-    return ls__file_publish(temporary, path);
+    ls_status status = copy_file(path, temporary, step);
+    if (status == LS_OK)
+        status = ls__file_publish(temporary, path);
+    if (status != LS_OK)
+        unlink(temporary);
+    return status;
 }
 
 ls_status ls__metrics_open(ls__metrics *metrics, const char *path, int64_t step, bool images)
 {
+    struct stat info;
+
     *metrics = (ls__metrics){.path = path, .images = images};
     if (ls__path_exists(path))
         LS_TRY(drop_later_lines(path, step));
     metrics->file = fopen(path, "a");
-    if (!metrics->file)
-        return ls__fail_errno("open", path);
+    if (!metrics->file || fstat(fileno(metrics->file), &info) != 0) {
+        ls_status status = ls__fail_errno("open", path);
+        ls__metrics_close(metrics);
+        return status;
+    }
+    metrics->length = info.st_size;
     return LS_OK;
 }
 
@@ -71,11 +111,27 @@ ls_status ls__metrics_close(ls__metrics *metrics)
     return LS_OK;
 }
 
+/* After a write that failed: what there is of the line is taken away again. The stream is closed
+ * first, as it would write the rest of the line sooner or later. */
+static void take_back(ls__metrics *metrics)
+{
+    fclose(metrics->file);
+    metrics->file = NULL;
+    if (truncate(metrics->path, metrics->length) != 0)
+        ls__log_warning("%s ends with a part of a line: %s", metrics->path, strerror(errno));
+}
+
 /* Each line is handed to the system at once: whoever follows the file sees whole lines. */
 ls_status ls__metrics_line(ls__metrics *metrics, const char *json)
 {
-    if (fprintf(metrics->file, "%s\n", json) < 0 || fflush(metrics->file) != 0)
-        return ls__fail_errno("write", metrics->path);
+    assert(metrics->file);
+    int length = fprintf(metrics->file, "%s\n", json);
+    if (length < 0 || fflush(metrics->file) != 0) {
+        ls_status status = ls__fail_errno("write", metrics->path);
+        take_back(metrics);
+        return status;
+    }
+    metrics->length += length;
     return LS_OK;
 }
 
@@ -142,9 +198,27 @@ ls_status ls__metrics_eval(ls__metrics *metrics, const ls__eval_metrics *e)
 
 /* ---- reading ---- */
 
+/* The digests so far, with the place where they come from. */
+typedef struct digest_list {
+    const char *path;
+    ls__digest *digest;
+    int64_t count;
+    int64_t capacity;
+} digest_list;
+
+static ls_status make_room(digest_list *list)
+{
+    if (list->count < list->capacity)
+        return LS_OK;
+    list->capacity = list->capacity ? 2 * list->capacity : 1024;
+    ls__digest *grown = realloc(list->digest, (size_t)list->capacity * sizeof *grown);
+    LS_FAIL_IF(!grown, LS_NO_MEMORY, "no memory for the digests of %s", list->path);
+    list->digest = grown;
+    return LS_OK;
+}
+
 /* Takes the digest of a step's line; any other line is passed over. */
-static ls_status take_line(const char *path, const char *line, ls__digest **digests, int64_t *count,
-                           int64_t *capacity)
+static ls_status take_line(digest_list *list, const char *line)
 {
     static const char key[] = "\"digest\": \"";
     char text[LS__DIGEST_TEXT];
@@ -153,38 +227,78 @@ static ls_status take_line(const char *path, const char *line, ls__digest **dige
 
     if (!at || step < 0)
         return LS_OK;
-    LS_FAIL_IF(step != *count + 1, LS_BAD_INPUT, "%s has step %lld where step %lld is expected",
-               path, (long long)step, (long long)*count + 1);
-    if (*count == *capacity) {
-        *capacity = *capacity ? 2 * *capacity : 1024;
-        ls__digest *grown = realloc(*digests, (size_t)*capacity * sizeof **digests);
-        LS_FAIL_IF(!grown, LS_NO_MEMORY, "no memory for the digests of %s", path);
-        *digests = grown;
-    }
+    LS_FAIL_IF(step != list->count + 1, LS_BAD_INPUT,
+               "%s has step %lld where step %lld is expected", list->path, (long long)step,
+               (long long)list->count + 1);
+    LS_TRY(make_room(list));
     snprintf(text, sizeof text, "%s", at + strlen(key));
-    LS_TRY(ls__digest_parse(text, &(*digests)[*count]));
-    (*count)++;
+    LS_FAIL_IF(ls__digest_parse(text, &list->digest[list->count]) != LS_OK, LS_BAD_INPUT,
+               "%s: the digest of step %lld is damaged", list->path, (long long)step);
+    list->count++;
     return LS_OK;
+}
+
+/* A last line without its end is being written, or was cut off by a crash: it does not count. */
+static ls_status take_lines(digest_list *list, FILE *file)
+{
+    char *line = NULL;
+    size_t size = 0;
+    ssize_t length = 0;
+    int64_t number = 1;
+    ls_status status = LS_OK;
+
+    for (; status == LS_OK && (length = getline(&line, &size, file)) > 0; number++) {
+        if (line[length - 1] != '\n')
+            break;
+        if (is_whole(line, (size_t)length))
+            status = take_line(list, line);
+        else
+            status = LS_FAIL(LS_BAD_INPUT, "%s: line %lld is damaged: --resume drops it",
+                             list->path, (long long)number);
+    }
+    if (status == LS_OK && ferror(file))
+        status = ls__fail_errno("read", list->path);
+    free(line);
+    return status;
 }
 
 ls_status ls__metrics_read_digests(const char *path, ls__digest **digests, int64_t *count)
 {
-    char *line = NULL;
-    size_t size = 0;
-    int64_t capacity = 0;
-    ls_status status = LS_OK;
+    digest_list list = {.path = path};
     FILE *file = fopen(path, "r");
 
     *digests = NULL;
     *count = 0;
+    LS_FAIL_IF(!file && errno != ENOENT, LS_IO, "cannot open %s: %s", path, strerror(errno));
     LS_FAIL_IF(!file, LS_BAD_INPUT, "cannot open %s: is it the folder of a run?", path);
-    while (status == LS_OK && getline(&line, &size, file) > 0)
-        status = take_line(path, line, digests, count, &capacity);
-    free(line);
+    ls_status status = take_lines(&list, file);
     fclose(file);
     if (status != LS_OK) {
-        free(*digests);
-        *digests = NULL;
+        free(list.digest);
+        return status;
     }
-    return status;
+    *digests = list.digest;
+    *count = list.count;
+    return LS_OK;
+}
+
+int64_t ls__metrics_last_ranks(const char *path)
+{
+    static const char start[] = "{\"run\": ";
+    static const char key[] = "\"ranks\": ";
+    char *line = NULL;
+    size_t size = 0;
+    int64_t ranks = 0;
+    FILE *file = fopen(path, "r");
+
+    if (!file)
+        return 0;
+    while (getline(&line, &size, file) > 0) {
+        const char *at = strncmp(line, start, strlen(start)) == 0 ? strstr(line, key) : NULL;
+        if (at)
+            ranks = strtoll(at + strlen(key), NULL, 10);
+    }
+    free(line);
+    fclose(file);
+    return ranks;
 }

@@ -15,6 +15,7 @@
 typedef struct ls__metrics {
     FILE *file;
     const char *path;
+    int64_t length;        /* bytes of the file, all of them whole lines */
     bool images;           /* count images, not tokens */
     double progress_shown; /* clock of the last progress line */
 } ls__metrics;
@@ -41,11 +42,13 @@ typedef struct ls__eval_metrics {
 } ls__eval_metrics;
 
 /* Opens the file to append. Of a file that is there, lines of steps after `step` are dropped first:
- * a resumed run writes them again. If this succeeded you must close. */
+ * a resumed run writes them again; and so are lines that are cut off or damaged. If this succeeded
+ * you must close. */
 ls_status ls__metrics_open(ls__metrics *metrics, const char *path, int64_t step, bool images);
 ls_status ls__metrics_close(ls__metrics *metrics);
 
-/* Writes one object of the caller's making, `json`, as a line. */
+/* Writes one object of the caller's making, `json`, as a line. Where that fails nothing of the line
+ * stays, and nothing more can be written. */
 ls_status ls__metrics_line(ls__metrics *metrics, const char *json);
 
 /* Writes the line and, every few seconds and at the first and the last step, prints progress. */
@@ -57,8 +60,11 @@ ls_status ls__metrics_eval(ls__metrics *metrics, const ls__eval_metrics *eval);
 /* ---- reading ---- */
 
 /* The digests of a run's steps, in order, in memory that the caller frees: entry i is of step i
- * + 1. LS_BAD_INPUT where the file is not there, or its steps are not 1, 2, 3, ... each with a
- * digest. */
+ * + 1. LS_BAD_INPUT where the file is not there, has a damaged line, or its steps are not 1, 2, 3,
+ * ... each with a digest. */
 ls_status ls__metrics_read_digests(const char *path, ls__digest **digests, int64_t *count);
+
+/* On how many ranks the run went when it was started or resumed last; 0 where nothing tells. */
+int64_t ls__metrics_last_ranks(const char *path);
 
 #endif

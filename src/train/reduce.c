@@ -17,6 +17,7 @@ struct ls__reducer {
     ls__spill_range *spill_ranges; /* (buckets, ranks) */
     ls__spill_post *post;
     int64_t spilled;
+    ls_range stalled;     /* elements */
     ls_element_type unit; /* of the sums, LS__REDUCE_UNIT elements */
     int64_t bucket_units;
     int64_t buckets;
@@ -252,12 +253,31 @@ static void round_owned(ls__reducer *reducer, ls_range owned)
         mean[i] /= divisor;
 }
 
+static void note_stall(ls__reducer *reducer, int64_t bucket, ls_range units)
+{
+    int64_t first = bucket_range(reducer, bucket).offset + units.offset;
+
+    reducer->stalled = (ls_range){first * LS__REDUCE_UNIT, units.count * LS__REDUCE_UNIT};
+}
+
+ls_range ls__reducer_stalled(const ls__reducer *reducer)
+{
+    return reducer->stalled;
+}
+
 ls_status ls__reducer_gather(ls__reducer *reducer)
 {
     int rank = ls__world_rank(reducer->world);
 
-    for (int64_t i = 0; i < reducer->buckets; i++)
-        LS_TRY(ls__reduction_run(reducer->reduction[i], ls__world_timeout(reducer->world)));
+    if (reducer->exact)
+        ls_exact_settle(reducer->exact, 0, reducer->padded);
+    for (int64_t i = 0; i < reducer->buckets; i++) {
+        ls_status status =
+            ls__reduction_run(reducer->reduction[i], ls__world_timeout(reducer->world));
+        if (status == LS_TIMEOUT)
+            note_stall(reducer, i, ls__reduction_waits_for(reducer->reduction[i]));
+        LS_TRY(status);
+    }
     if (reducer->exact)
         LS_TRY(deliver_spills(reducer));
     for (int64_t i = 0; i < reducer->buckets; i++)
@@ -265,10 +285,14 @@ ls_status ls__reducer_gather(ls__reducer *reducer)
     return LS_OK;
 }
 
-static ls_status run_sharings(const ls__reducer *reducer, ls__sharing **sharings)
+static ls_status run_sharings(ls__reducer *reducer, ls__sharing **sharings)
 {
-    for (int64_t i = 0; i < reducer->buckets; i++)
-        LS_TRY(ls__sharing_run(sharings[i], ls__world_timeout(reducer->world)));
+    for (int64_t i = 0; i < reducer->buckets; i++) {
+        ls_status status = ls__sharing_run(sharings[i], ls__world_timeout(reducer->world));
+        if (status == LS_TIMEOUT)
+            note_stall(reducer, i, ls__sharing_waits_for(sharings[i]));
+        LS_TRY(status);
+    }
     return LS_OK;
 }
 

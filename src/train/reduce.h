@@ -44,6 +44,10 @@ ls__gradient_sink ls__reducer_start(ls__reducer *reducer);
  * ls__reducer_mean are the gradient of the global batch. */
 ls_status ls__reducer_gather(ls__reducer *reducer);
 
+/* After a gather or share that ended in LS_TIMEOUT: the elements that were waited for, as far as is
+ * known; else none. */
+ls_range ls__reducer_stalled(const ls__reducer *reducer);
+
 /* The mean (padded), the reducer's own; valid until the next start. */
 float *ls__reducer_mean(ls__reducer *reducer);
 

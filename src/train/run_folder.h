@@ -25,8 +25,12 @@ bool ls__run_folder_in_use(const ls__run_folder *folder);
  * the flags that decide bits in common with it: LS_BAD_USAGE, naming the first that differs. */
 ls_status ls__run_folder_prepare(const ls__run_folder *folder, const ls__train_settings *settings);
 
-/* Reads the settings of the run in this folder over `settings`. LS_BAD_INPUT where there is none.
- */
+/* The settings as they are kept with a run: an INI text, in memory that the caller frees. The
+ * dataset's path is made absolute, so that it holds wherever a later command starts. */
+ls_status ls__run_configuration(const ls__train_settings *settings, char **text);
+
+/* Reads the settings of the run in this folder over `settings`; settings->run is then `run`.
+ * LS_BAD_INPUT where there is none. */
 ls_status ls__run_folder_settings(const char *run, ls__train_settings *settings);
 
 #endif

@@ -69,20 +69,10 @@ static double threshold(sampler *s, const float *logits, int64_t classes)
     return s->sorted[s->settings->top_k - 1];
 }
 
-static int32_t most_probable(const float *logits, int64_t classes)
-{
-    int64_t best = 0;
-
-    for (int64_t i = 1; i < classes; i++)
-        if (logits[i] > logits[best])
-            best = i;
-    return (int32_t)best;
-}
-
 static int32_t choose(sampler *s, const float *logits, int64_t classes, int64_t position)
 {
     ls__random4 words = ls__random(s->settings->seed, LS__STREAM_SAMPLE, 0, (uint64_t)position);
-    int32_t best = most_probable(logits, classes);
+    int32_t best = (int32_t)ls__most_probable(logits, classes);
     double least = threshold(s, logits, classes);
     double total = 0;
     int32_t chosen = best;

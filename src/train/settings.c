@@ -99,6 +99,10 @@ static const ls__option options[] = {
      0, 0, LS__OPTION_SWITCH, RUN, 0},
     {"stall-timeout", "120", "seconds", "how long a rank waits for another before the run ends",
      AT(stall_timeout), 1, 1e6, LS__OPTION_REAL, RUN, 0},
+    {"audit-every", "0", "steps",
+     "in every so many steps recompute a micro-batch of another rank and compare the bits, and "
+     "those of all replicas; 0: never",
+     AT(audit_every), 0, count_max, LS__OPTION_INT, RUN, 0},
 };
 
 const ls__option_table ls__train_options = {

@@ -39,6 +39,7 @@ typedef struct ls__train_settings {
     int64_t bucket;
     bool shard_optimizer;
     double stall_timeout;
+    int64_t audit_every;
 } ls__train_settings;
 
 extern const ls__option_table ls__train_options;

@@ -4,11 +4,13 @@
 #include <string.h>
 
 #include "base/cores.h"
+#include "base/fault.h"
 #include "base/log.h"
 #include "base/units.h"
 #include "base/version.h"
 #include "math/gemm.h"
 #include "train/run_folder.h"
+#include "train/stall.h"
 #include "train/stop.h"
 #include "train/trainer.h"
 
@@ -103,6 +105,9 @@ static void announce(const run *r)
         ls__format_bytes(memory, sizeof memory, ls__arena_total(trainer->arena)), ls__gemm_core());
     if (trainer->step > 0)
         ls__log_info("going on from step %lld", (long long)trainer->step);
+    if (trainer->step >= trainer->settings->steps)
+        ls__log_info("nothing to do: %lld of %lld steps are done", (long long)trainer->step,
+                     (long long)trainer->settings->steps);
     if (trainer->evaluator.samples == 0)
         ls__log_info("no evaluation: %s has no held-out samples", trainer->settings->data);
 }
@@ -123,7 +128,22 @@ static ls_status prepare_folder(run *r, bool *resumes)
     LS_TRY(ls__checkpoint_steps(r->folder.checkpoints, &steps, &count));
     free(steps);
     *resumes = settings->resume && count > 0;
+    if (settings->resume && count == 0 && ls__run_folder_in_use(&r->folder))
+        ls__log_info("no checkpoint yet: starting again from step 0");
     return ls__run_folder_prepare(&r->folder, settings);
+}
+
+/* A resumed run goes on on the ranks that it is given now, which need not be meant. */
+static void tell_of_other_ranks(const run *r)
+{
+    int64_t before = ls__metrics_last_ranks(r->folder.metrics);
+    int now = ls__world_ranks(r->trainer.world);
+    bool exact = r->trainer.settings->reduce == LS__REDUCE_EXACT;
+
+    if (before > 0 && before != now)
+        ls__log_info("the run was on %lld rank%s, now it is on %d: %s", (long long)before,
+                     before == 1 ? "" : "s", now,
+                     exact ? "its bits stay the same" : "with --reduce f32 its bits change");
 }
 
 static ls_status open_metrics(run *r)
@@ -135,6 +155,7 @@ static ls_status open_metrics(run *r)
 
     if (!r->writes)
         return LS_OK;
+    tell_of_other_ranks(r);
     LS_TRY(ls__metrics_open(&r->metrics, r->folder.metrics, trainer->step, images));
     LS_TRY(write_run_line(r));
     return restart ? ls__metrics_line(&r->metrics, restart) : LS_OK;
@@ -145,6 +166,8 @@ static ls_status open_run(run *r, const ls__train_settings *settings, ls__world 
     bool resumes = false;
 
     r->writes = ls__world_rank(world) == 0;
+    ls__world_set_timeout(world, settings->stall_timeout); /* a resumed run brings its own */
+    LS_TRY(ls__world_agree(world, ls__fault_arm(ls__world_rank(world))));
     LS_TRY(ls__trainer_open(&r->trainer, settings, world));
     LS_TRY(ls__world_agree(world, prepare_folder(r, &resumes)));
     LS_TRY(ls__world_broadcast(world, 0, &resumes, sizeof resumes));
@@ -198,9 +221,11 @@ static ls_status run_steps(run *r)
             LS_TRY(ls__metrics_step(&r->metrics, &metrics));
         if (due(r->trainer.step, settings->eval_every, settings->steps) &&
             r->trainer.evaluator.samples > 0)
-            LS_TRY(evaluate(r));
+            LS_TRY(ls__stall_at(evaluate(r), "evaluation after step %lld",
+                                (long long)r->trainer.step));
         if (due(r->trainer.step, settings->checkpoint_every, settings->steps))
-            LS_TRY(ls__trainer_save(&r->trainer, r->folder.checkpoints));
+            LS_TRY(ls__stall_at(ls__trainer_save(&r->trainer, r->folder.checkpoints),
+                                "saving after step %lld", (long long)r->trainer.step));
         if (r->trainer.stop && r->trainer.step < settings->steps)
             return stop_here(r);
     }

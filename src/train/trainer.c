@@ -5,12 +5,17 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "base/fault.h"
 #include "lockstep/schedule.h"
 #include "math/gemm.h"
 #include "math/ops.h"
 #include "optim/clip.h"
 #include "optim/schedule.h"
 #include "train/assemble.h"
+#include "train/load.h"
+#include "train/run_folder.h"
+#include "train/stall.h"
+#include "train/startup.h"
 #include "train/stop.h"
 
 /* ---- opening ---- */
@@ -19,7 +24,9 @@ static ls_status open_dataset(ls__trainer *trainer)
 {
     const ls__train_settings *settings = trainer->settings;
 
-    LS_TRY(ls__dataset_open(&trainer->dataset, settings->data));
+    ls_status status = ls__dataset_open(&trainer->dataset, settings->data);
+    if (status != LS_OK)
+        return settings->resume ? ls__load_stored_data_failed(status) : status;
     LS_TRY(ls__feed_check(trainer->dataset, settings));
     LS_TRY(ls__feed_check_step(trainer->dataset, settings));
     LS_TRY(ls__dataset_load(trainer->dataset, trainer->arena));
@@ -30,10 +37,7 @@ static ls_status open_dataset(ls__trainer *trainer)
 static ls_status open_model(ls__trainer *trainer)
 {
     const ls__train_settings *settings = trainer->settings;
-    const ls__dataset_info *info = ls__dataset_about(trainer->dataset);
-    ls__data_shape shape = {.inputs = info->rows * info->cols,
-                            .classes = info->kind == LS__DATASET_TEXT ? info->vocabulary_size
-                                                                      : info->classes};
+    ls__data_shape shape = ls__data_shape_of(ls__dataset_about(trainer->dataset));
 
     LS_TRY(ls__assemble_model(&trainer->model, settings, shape, settings->micro_batch,
                               trainer->arena));
@@ -44,14 +48,13 @@ static ls_status open_model(ls__trainer *trainer)
     return LS_OK;
 }
 
-/* What one rank can do alone. */
-static ls_status open_alone(ls__trainer *trainer)
+/* What one rank can do alone, in so many bytes of memory. */
+static ls_status open_alone(ls__trainer *trainer, int64_t memory)
 {
     const ls__train_settings *settings = trainer->settings;
     int64_t wanted = settings->eval_batches * settings->batch;
-    int64_t share = ls__memory_available() / ls__world_host_ranks(trainer->world);
 
-    LS_TRY(ls__arena_open(&trainer->arena, share));
+    LS_TRY(ls__arena_open(&trainer->arena, memory));
     LS_TRY(open_dataset(trainer));
     LS_TRY(open_model(trainer));
     return ls__evaluator_open(&trainer->evaluator, trainer->world, trainer->model, &trainer->feed,
@@ -98,40 +101,37 @@ static ls_status open_optimizer(ls__trainer *trainer)
                               trainer->arena);
 }
 
-/* The same path may lead to other data on another host. */
-static ls_status compare_data(const ls__trainer *trainer)
+static ls_status compare_machines(ls__trainer *trainer)
 {
-    int rank = ls__world_rank(trainer->world);
-    ls__digest mine = ls__dataset_digest(trainer->dataset);
-    ls__digest first = mine;
-    ls_status status = LS_OK;
+    ls__canary canary = {0};
 
-    LS_TRY(ls__world_broadcast(trainer->world, 0, &first, sizeof first));
-    if (!ls__digest_equal(mine, first))
-        status = LS_FAIL(LS_BAD_INPUT,
-                         "%s holds other data on rank %d (%s) than on rank 0 (%s): give all hosts "
-                         "the same file",
-                         trainer->settings->data, rank, ls__world_host(trainer->world, rank),
-                         ls__world_host(trainer->world, 0));
-    return ls__world_agree(trainer->world, status);
+    ls_status status = ls__canary_run(&canary, &trainer->evaluator, trainer->parameters, true);
+    LS_TRY(ls__world_agree(trainer->world, status));
+    return ls__startup_compare(trainer->world, &canary,
+                               trainer->settings->reduce == LS__REDUCE_EXACT);
 }
 
 ls_status ls__trainer_open(ls__trainer *trainer, const ls__train_settings *settings,
                            ls__world *world)
 {
     ls_status status = LS_OK;
+    int64_t memory = 0;
 
     *trainer = (ls__trainer){.settings = settings, .world = world};
-    status = ls__train_settings_check_ranks(settings, ls__world_ranks(world));
-    if (status == LS_OK)
-        status = open_alone(trainer);
-    LS_TRY_TO(failed, ls__world_agree(world, status));
-    LS_TRY_TO(failed, compare_data(trainer));
+    LS_TRY(
+        ls__world_agree(world, ls__train_settings_check_ranks(settings, ls__world_ranks(world))));
+    LS_TRY(ls__startup_memory(world, &memory));
+    LS_TRY_TO(failed, ls__world_agree(world, open_alone(trainer, memory)));
+    LS_TRY_TO(failed, ls__feed_compare_data(trainer->dataset, world));
+    LS_TRY_TO(failed, compare_machines(trainer));
     LS_TRY_TO(failed, ls__reducer_open(&trainer->reducer, settings, trainer->model->tensors.total,
                                        settings->shard_optimizer ? trainer->parameters : NULL,
                                        world, trainer->arena));
     LS_TRY_TO(failed, ls__world_agree(world, open_optimizer(trainer)));
     LS_TRY_TO(failed, ls__world_agree(world, open_losses(trainer)));
+    LS_TRY_TO(failed, ls__world_agree(world, ls__audit_open(&trainer->audit, settings, world,
+                                                            trainer->model, &trainer->feed,
+                                                            trainer->arena)));
     ls__arena_seal(trainer->arena);
     return LS_OK;
 failed:
@@ -151,21 +151,56 @@ void ls__trainer_close(ls__trainer *trainer)
 
 /* ---- a step ---- */
 
+/* Where tests spoil addends; nobody audits what has not passed here. */
+static void pass_addend(void *next, int64_t offset, int64_t count, const float *addend)
+{
+    const ls__gradient_sink *sink = next;
+
+    sink->ready(sink->context, offset, count, ls__fault_addend(offset, count, addend));
+}
+
+/* The sink for a micro-batch of this rank's. */
+static ls__gradient_sink sink_for(ls__trainer *trainer, ls__gradient_sink sums, int64_t index)
+{
+    int64_t step = trainer->step + 1;
+    int rank = ls__world_rank(trainer->world);
+
+    if (!ls__audit_due(&trainer->audit, step) ||
+        index != ls__audit_micro_batch(&trainer->audit, step, rank))
+        return sums;
+    return ls__audit_tap(&trainer->audit, sums);
+}
+
+static ls_range own_micro_batches(const ls__trainer *trainer)
+{
+    return ls_block(ls__micro_batches(trainer->settings), ls__world_ranks(trainer->world),
+                    ls__world_rank(trainer->world));
+}
+
+/* Forward and backward of one micro-batch; returns its loss. */
+static double compute_one(ls__trainer *trainer, int64_t index, ls__gradient_sink sink)
+{
+    const ls__train_settings *settings = trainer->settings;
+    int64_t ordinal = trainer->step * settings->batch + index * settings->micro_batch;
+    ls__gradient_sink pass = {.ready = pass_addend, .context = &sink};
+    ls__batch batch;
+
+    ls__feed_train(&trainer->feed, ordinal, settings->micro_batch, &batch);
+    double loss = ls__model_loss(trainer->model, trainer->parameters, &batch, true);
+    ls__model_backward(trainer->model, trainer->parameters, &batch, ls__fault_armed ? pass : sink);
+    return loss;
+}
+
 /* Forward and backward of this rank's micro-batches: a contiguous run, which need not be as long
  * as the other ranks'. */
 static void compute(ls__trainer *trainer)
 {
-    const ls__train_settings *settings = trainer->settings;
-    ls__gradient_sink sink = ls__reducer_start(trainer->reducer);
-    ls_range mine = ls_block(ls__micro_batches(settings), ls__world_ranks(trainer->world),
-                             ls__world_rank(trainer->world));
-    ls__batch batch;
+    ls__gradient_sink sums = ls__reducer_start(trainer->reducer);
+    ls_range mine = own_micro_batches(trainer);
 
     for (int64_t i = mine.offset; i < mine.offset + mine.count; i++) {
-        int64_t ordinal = trainer->step * settings->batch + i * settings->micro_batch;
-        ls__feed_train(&trainer->feed, ordinal, settings->micro_batch, &batch);
-        trainer->losses[i].loss = ls__model_loss(trainer->model, trainer->parameters, &batch, true);
-        ls__model_backward(trainer->model, trainer->parameters, &batch, sink);
+        ls__gradient_sink sink = sink_for(trainer, sums, i);
+        trainer->losses[i].loss = compute_one(trainer, i, sink);
         trainer->losses[i].stop = ls__stop_signal();
     }
 }
@@ -187,6 +222,86 @@ static ls_status mean_loss(ls__trainer *trainer, double *loss)
     return LS_OK;
 }
 
+/* ---- a gradient that is not finite ---- */
+
+/* The first element of this rank's share that is not finite; the end of all where there is none. */
+static int64_t first_not_finite(const ls__trainer *trainer)
+{
+    const float *gradient = ls__reducer_mean(trainer->reducer);
+
+    for (int64_t i = 0; i < share_count(trainer); i++) {
+        ls_range range = share_at(trainer, i, ls__world_rank(trainer->world));
+        for (int64_t at = range.offset; at < range.offset + range.count; at++)
+            if (!isfinite(gradient[at]))
+                return at;
+    }
+    return trainer->model->tensors.total;
+}
+
+static void look_for_not_finite(void *found, int64_t offset, int64_t count, const float *addend)
+{
+    bool *any = found;
+
+    (void)offset;
+    for (int64_t i = 0; i < count && !*any; i++)
+        *any = !isfinite(addend[i]);
+}
+
+/* Computes once more: the first of this rank's micro-batches that brings such an addend, or V. */
+static int64_t find_source(ls__trainer *trainer)
+{
+    ls_range mine = own_micro_batches(trainer);
+    bool found = false;
+    ls__gradient_sink sink = {.ready = look_for_not_finite, .context = &found};
+
+    for (int64_t i = mine.offset; i < mine.offset + mine.count; i++) {
+        compute_one(trainer, i, sink);
+        if (found)
+            return i;
+    }
+    return ls__micro_batches(trainer->settings);
+}
+
+static void describe_source(const ls__trainer *trainer, int64_t index, char *text, size_t size)
+{
+    int ranks = ls__world_ranks(trainer->world);
+    int64_t parts = ls__micro_batches(trainer->settings);
+    int rank = 0;
+
+    if (index == parts) {
+        snprintf(text, size,
+                 "no micro-batch gives that when computed again: test this memory and "
+                 "network, then go on with --resume");
+        return;
+    }
+    while (index >= ls_block(parts, ranks, rank).offset + ls_block(parts, ranks, rank).count)
+        rank++;
+    snprintf(text, size,
+             "first in micro-batch %lld, on rank %d (%s): lower --lr, or start from an older "
+             "checkpoint",
+             (long long)index, rank, ls__world_host(trainer->world, rank));
+}
+
+static ls_status diverged(ls__trainer *trainer)
+{
+    char source[256];
+    int64_t first = 0;
+    int64_t index = 0;
+
+    LS_TRY(ls__world_lowest(trainer->world, first_not_finite(trainer), &first));
+    LS_TRY(ls__world_lowest(trainer->world, find_source(trainer), &index));
+    const ls__tensor *tensor = ls__tensors_at(&trainer->model->tensors, first);
+    describe_source(trainer, index, source, sizeof source);
+    return ls__world_agree(trainer->world,
+                           LS_FAIL(LS_DIVERGED,
+                                   "step %lld: the gradient of %s is not finite (element %lld of "
+                                   "all), %s",
+                                   (long long)trainer->step + 1,
+                                   tensor ? tensor->name : "the model", (long long)first, source));
+}
+
+/* ---- the update ---- */
+
 /* Clips and updates this rank's share. The norm is the same on every rank, so is what follows from
  * it. */
 static ls_status update(ls__trainer *trainer, ls__step_metrics *metrics)
@@ -202,11 +317,7 @@ static ls_status update(ls__trainer *trainer, ls__step_metrics *metrics)
     metrics->lr = ls__learning_rate_at(&rates, trainer->step);
     LS_TRY(ls__reducer_norm(trainer->reducer, &metrics->grad_norm));
     if (!isfinite(metrics->grad_norm))
-        return ls__world_agree(trainer->world,
-                               LS_FAIL(LS_DIVERGED,
-                                       "step %lld: the gradient is not finite: lower --lr, or "
-                                       "start from an older checkpoint",
-                                       (long long)trainer->step + 1));
+        return diverged(trainer);
     float factor = (float)ls__clip_factor(metrics->grad_norm, settings->clip);
     for (int64_t i = 0; i < share_count(trainer); i++) {
         ls_range range = share_at(trainer, i, ls__world_rank(trainer->world));
@@ -242,7 +353,23 @@ static ls_status reduce_and_update(ls__trainer *trainer, ls__step_metrics *metri
     return LS_OK;
 }
 
-ls_status ls__trainer_step(ls__trainer *trainer, ls__step_metrics *metrics)
+static ls_status audit_gradients(ls__trainer *trainer)
+{
+    int64_t step = trainer->step + 1;
+
+    return ls__audit_due(&trainer->audit, step)
+               ? ls__audit_gradients(&trainer->audit, trainer->parameters, step)
+               : LS_OK;
+}
+
+static ls_status audit_replicas(ls__trainer *trainer)
+{
+    return ls__audit_due(&trainer->audit, trainer->step)
+               ? ls__audit_replicas(&trainer->audit, trainer->parameters, trainer->step)
+               : LS_OK;
+}
+
+static ls_status take_step(ls__trainer *trainer, ls__step_metrics *metrics)
 {
     const ls__train_settings *settings = trainer->settings;
     const ls_traffic *traffic = &ls__world_transport(trainer->world)->traffic;
@@ -251,9 +378,12 @@ ls_status ls__trainer_step(ls__trainer *trainer, ls__step_metrics *metrics)
 
     compute(trainer);
     metrics->compute_seconds = ls__clock_seconds() - started;
+    LS_TRY(audit_gradients(trainer));
     LS_TRY(reduce_and_update(trainer, metrics));
     LS_TRY(mean_loss(trainer, &trainer->loss));
     trainer->step++;
+    ls__fault_parameters(trainer->parameters, trainer->model->tensors.total);
+    LS_TRY(audit_replicas(trainer));
     metrics->step = trainer->step;
     metrics->steps = settings->steps;
     metrics->loss = trainer->loss;
@@ -264,6 +394,19 @@ ls_status ls__trainer_step(ls__trainer *trainer, ls__step_metrics *metrics)
                                         (size_t)trainer->model->tensors.total * sizeof(float));
     metrics->seconds = ls__clock_seconds() - started;
     return LS_OK;
+}
+
+ls_status ls__trainer_step(ls__trainer *trainer, ls__step_metrics *metrics)
+{
+    char tensors[2 * LS__TENSOR_NAME + 64];
+    int64_t step = trainer->step + 1;
+
+    ls__fault_enter_step(step);
+    ls__fault_here(LS__FAULT_STEP);
+    ls_status status = take_step(trainer, metrics);
+    return ls__stall_at(status, "step %lld%s", (long long)step,
+                        ls__stall_tensors(tensors, sizeof tensors, &trainer->model->tensors,
+                                          ls__reducer_stalled(trainer->reducer)));
 }
 
 /* ---- checkpoints ---- */
@@ -339,7 +482,7 @@ static ls_status describe(ls__trainer *trainer, ls__checkpoint_info *info)
     snprintf(info->model, sizeof info->model, "%s",
              trainer->settings->model == LS__MODEL_GPT ? "gpt" : "mlp");
     snprintf(info->blas_core, sizeof info->blas_core, "%s", ls__gemm_core());
-    LS_TRY(ls__train_settings_text(trainer->settings, &configuration));
+    LS_TRY(ls__run_configuration(trainer->settings, &configuration));
     snprintf(info->configuration, sizeof info->configuration, "%s", configuration);
     free(configuration);
     return LS_OK;
@@ -377,6 +520,7 @@ static ls_status restore_alone(ls__trainer *trainer, const char *checkpoints)
     LS_TRY(ls__checkpoint_read(path, &info, &arrays));
     trainer->step = info.step;
     trainer->loss = info.loss;
+    ls__startup_compare_core(info.blas_core);
     return LS_OK;
 }
 

@@ -13,6 +13,7 @@
 #include "data/dataset.h"
 #include "nn/model.h"
 #include "optim/optimizer.h"
+#include "train/audit.h"
 #include "train/evaluate.h"
 #include "train/feed.h"
 #include "train/metrics.h"
@@ -36,6 +37,7 @@ typedef struct ls__trainer {
     ls__reducer *reducer;
     ls__optimizer optimizer;
     ls__evaluator evaluator;
+    ls__audit audit;
     ls__micro_batch_result *losses; /* (V) one slot a micro-batch */
     ls__sharing *loss_sharing;
     int64_t step; /* steps done */
@@ -52,7 +54,8 @@ void ls__trainer_close(ls__trainer *trainer); /* not collective; a zeroed traine
 
 /* One step: forward and backward of this rank's micro-batches, the gradient's mean over all, clip,
  * update. LS_DIVERGED on all ranks where the gradient is not finite: the parameters are then those
- * before the step. */
+ * before the step. LS_COMM on all ranks where an audit finds that ranks compute or hold different
+ * bits. */
 ls_status ls__trainer_step(ls__trainer *trainer, ls__step_metrics *metrics);
 
 /* Rank 0 writes a checkpoint into the folder and removes those beyond settings->keep. */

@@ -97,18 +97,25 @@ static void test_mismatched_counts(void **state)
     ls_allreduce_close(sum);
 }
 
-/* The late rank joins afterwards, so that MPI itself can end. */
+/* The late rank joins afterwards, so that MPI itself can end: the barrier is then complete, or it
+ * hears that the others gave up. */
 static void test_barrier_times_out(void **state)
 {
     ls__world *world = NULL;
+    char says[MPI_MAX_PROCESSOR_NAME + 64];
 
     (void)state;
     assert_ok(ls__world_open(&world, timeout));
+    int absent = ls__world_ranks(world) - 1;
+    snprintf(says, sizeof says, "rank %d (%s) did not arrive within 0.5 s", absent,
+             ls__world_host(world, absent));
     if (ls__world_rank(world) != ls__world_ranks(world) - 1)
-        assert_fails(ls__world_barrier(world), LS_TIMEOUT, "did not arrive within 0.5 s");
+        assert_fails(ls__world_barrier(world), LS_TIMEOUT, says);
     MPI_Barrier(MPI_COMM_WORLD);
-    if (ls__world_rank(world) == ls__world_ranks(world) - 1)
-        assert_ok(ls__world_barrier(world));
+    if (ls__world_rank(world) == ls__world_ranks(world) - 1) {
+        ls_status late = ls__world_barrier(world);
+        assert_true(late == LS_OK || late == LS_TIMEOUT);
+    }
     MPI_Barrier(MPI_COMM_WORLD);
     ls__world_close(world);
 }

@@ -47,6 +47,11 @@ def check(what, value, bar):
     print(f"{'ok  ' if good else 'FAIL'}  {what}: {value:.2e} (bar {bar:g})")
 
 
+def exceeds(value, worst):
+    """NaN exceeds any number, and no number exceeds it: once found it is not forgotten."""
+    return not (np.isnan(worst) or value <= worst)
+
+
 def write_text(path):
     tokens = random.integers(0, VOCABULARY, GPT_SHAPE["context"] + BATCH, dtype=np.uint8)
     with h5py.File(path, "w") as f:
@@ -119,7 +124,7 @@ def compare(kind, model, inputs, targets, data, ranks, model_flags):
     for name, p in model.named_parameters():
         expected = p.grad.numpy().astype(np.float64)
         error = np.linalg.norm(gradients[name] - expected) / np.linalg.norm(expected)
-        if not error <= worst:
+        if exceeds(error, worst):
             worst, where = error, name
     check(f"{kind}, {ranks} ranks: gradients of {len(names)} tensors, worst ({where})", worst,
           GRADIENT_BAR)
@@ -150,7 +155,7 @@ def compare(kind, model, inputs, targets, data, ranks, model_flags):
         torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
         optimizer.step()
         difference = abs(losses[step] - loss.item())
-        if not difference <= worst:
+        if exceeds(difference, worst):
             worst = difference
     check(f"{kind}, {ranks} ranks: losses of {STEPS} AdamW steps, worst", worst, LOSS_BAR)
 

@@ -1,5 +1,6 @@
 /* The arena: its ledger, its limit, and arithmetic that must not wrap. */
 #include <string.h>
+#include <sys/stat.h>
 
 #include "base/arena.h"
 #include "support/test.h"
@@ -86,6 +87,44 @@ static void test_memory_is_told(void **state)
     assert_true(ls__memory_available() > 0);
 }
 
+static void put(const char *name, const char *text)
+{
+    FILE *file = fopen(ls__test_path(name), "w");
+
+    assert_non_null(file);
+    assert_true(fputs(text, file) >= 0);
+    assert_int_equal(fclose(file), 0);
+}
+
+/* Groups as files: the least that one of them leaves, cached files counted as free. */
+static void test_control_groups_are_respected(void **state)
+{
+    const char *root = ls__test_folder();
+    const char *self = ls__test_path("self");
+
+    (void)state;
+    put("self", "4:memory:/old\n0::/outer/inner\n");
+    assert_true(ls__cgroup_available(ls__test_path("absent"), root) == INT64_MAX);
+    assert_true(ls__cgroup_available(self, root) == INT64_MAX);
+    assert_int_equal(mkdir(ls__test_path("outer"), 0777), 0);
+    assert_int_equal(mkdir(ls__test_path("outer/inner"), 0777), 0);
+    put("outer/inner/memory.max", "max\n");
+    put("outer/inner/memory.current", "700\n");
+    assert_true(ls__cgroup_available(self, root) == INT64_MAX);
+    put("outer/memory.max", "1000\n");
+    put("outer/memory.current", "900\n");
+    assert_int_equal(ls__cgroup_available(self, root), 100);
+    put("outer/memory.stat", "anon 400\ninactive_file 200\nactive_file 50\n");
+    assert_int_equal(ls__cgroup_available(self, root), 350);
+    put("outer/inner/memory.max", "500\n");
+    assert_int_equal(ls__cgroup_available(self, root), 0); /* above its limit already */
+    put("self", "0::/\n");
+    assert_true(ls__cgroup_available(self, root) == INT64_MAX);
+    put("memory.max", "5000\n");
+    put("memory.current", "1000\n");
+    assert_int_equal(ls__cgroup_available(self, root), 4000);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -95,6 +134,7 @@ int main(void)
         cmocka_unit_test(test_above_an_int),
         cmocka_unit_test(test_nothing_is_not_null),
         cmocka_unit_test(test_memory_is_told),
+        cmocka_unit_test(test_control_groups_are_respected),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

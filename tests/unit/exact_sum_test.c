@@ -248,6 +248,7 @@ static void combine_in_two_pieces(int into, int from, int64_t count)
     ls_element_type type = {"exact", sizeof(double), ls_exact_combine_into, rank_sums[into]};
     int64_t cut = below(count + 1);
 
+    ls_exact_settle(rank_sums[from], 0, count);
     type.combine(type.context, lanes[into] + cut, lanes[from] + cut, count - cut);
     type.combine(type.context, lanes[into], lanes[from], cut);
 }

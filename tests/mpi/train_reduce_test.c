@@ -1,0 +1,204 @@
+/* The gradient's mean over ranks under the worst addends: spreads that spill on every element,
+ * cancellation, infinities. Every algorithm, bucket size and kind of sharing gives the bits of one
+ * exact sum over all addends, which each rank makes by itself; FP32 sums, the control, do not. */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/rng.h"
+#include "lockstep/exact.h"
+#include "support/mpi_main.h"
+#include "train/reduce.h"
+
+/* Not whole units, and more spills a rank than one message holds. */
+enum { COUNT = 40 * LS__REDUCE_UNIT + 77, ADDENDS = 3 };
+
+static ls__world *world;
+static uint64_t seed;
+
+static int open_world(void **state)
+{
+    (void)state;
+    return ls__world_open(&world, 50) != LS_OK;
+}
+
+static int close_world(void **state)
+{
+    (void)state;
+    ls__world_close(world);
+    return 0;
+}
+
+/* Addend `k` of a rank for an element: any FP32 magnitude, so that nearly every sum spills; every
+ * seventh element cancels to almost nothing over the addends. */
+static float addend(int rank, int k, int64_t element)
+{
+    ls__random4 words =
+        ls__random(seed, LS__STREAM_SAMPLE, (uint32_t)(rank * ADDENDS + k), (uint64_t)element);
+    double mantissa = 1 + ls__uniform(words.word[0], words.word[1]);
+    int exponent = (int)(words.word[2] % 240) - 130;
+
+    if (element % 7 == 0)
+        mantissa = k == 0 ? 1.5 : k == 1 ? -1.5 : mantissa, exponent = k == 2 ? -149 : 100;
+    return (float)ldexp(words.word[3] & 1 && element % 7 ? -mantissa : mantissa, exponent);
+}
+
+static void fill(float *values, int rank, int k)
+{
+    for (int64_t i = 0; i < COUNT; i++)
+        values[i] = addend(rank, k, i);
+}
+
+/* What all must get: one exact sum over all ranks' addends. */
+static void make_expected(float *expected, float *values, double *lanes)
+{
+    ls_exact *exact = NULL;
+    int ranks = ls__world_ranks(world);
+
+    assert_ok(ls_exact_open(&exact, COUNT, lanes));
+    for (int rank = 0; rank < ranks; rank++)
+        for (int k = 0; k < ADDENDS; k++) {
+            fill(values, rank, k);
+            ls_exact_add(exact, 0, values, COUNT);
+        }
+    ls_exact_round(exact, 0, COUNT, ranks * ADDENDS, expected);
+    ls_exact_close(exact);
+}
+
+/* One way to take the mean; `shared` NULL: all of it is shared, else each rank copies what it owns
+ * into `shared`, which is shared. */
+static ls_status take_mean(const ls__train_settings *settings, float *shared, float *values,
+                           float *mean, double *norm, int64_t *spilled)
+{
+    ls__arena *arena = NULL;
+    ls__reducer *reducer = NULL;
+    int rank = ls__world_rank(world);
+
+    LS_TRY(ls__arena_open(&arena, 0));
+    LS_TRY(ls__reducer_open(&reducer, settings, COUNT, shared, world, arena));
+    ls__gradient_sink sink = ls__reducer_start(reducer);
+    for (int k = 0; k < ADDENDS; k++) {
+        fill(values, rank, k);
+        sink.ready(sink.context, 0, COUNT, values);
+    }
+    LS_TRY(ls__reducer_gather(reducer));
+    for (int64_t i = 0; shared && i < ls__reducer_buckets(reducer); i++) {
+        ls_range own = ls__reducer_owned(reducer, i, rank);
+        memcpy(shared + own.offset, ls__reducer_mean(reducer) + own.offset,
+               (size_t)own.count * sizeof *shared);
+    }
+    if (!shared)
+        LS_TRY(ls__reducer_share(reducer));
+    LS_TRY(ls__reducer_norm(reducer, norm));
+    if (shared)
+        LS_TRY(ls__reducer_share(reducer));
+    memcpy(mean, shared ? shared : ls__reducer_mean(reducer), COUNT * sizeof *mean);
+    *spilled = ls__reducer_spilled(reducer);
+    ls__reducer_close(reducer);
+    ls__arena_close(arena);
+    return LS_OK;
+}
+
+static ls__train_settings settings_of(int reduce, int algorithm, int64_t bucket, bool sharded)
+{
+    static ls__train_settings settings;
+
+    ls__options_preset(&ls__train_options, &settings);
+    settings.batch = (int64_t)ls__world_ranks(world) * ADDENDS;
+    settings.micro_batch = 1;
+    settings.reduce = reduce;
+    settings.allreduce = algorithm;
+    settings.bucket = bucket;
+    settings.shard_optimizer = sharded;
+    return settings;
+}
+
+static float values[COUNT];
+static float expected[COUNT];
+static float mean[COUNT];
+static float shared[COUNT + LS__REDUCE_UNIT];
+static double lanes[COUNT];
+
+static void test_every_way_has_the_same_bits(void **state)
+{
+    static const int64_t buckets[] = {1, 7 * 1024, 1 << 30};
+    double first_norm = 0;
+    int64_t most_spilled = 0;
+
+    (void)state;
+    seed = ls__test_seed(2718);
+    make_expected(expected, values, lanes);
+    for (int way = 0; way < LS_ALGORITHM_COUNT * 3 * 2; way++) {
+        int algorithm = way % LS_ALGORITHM_COUNT;
+        bool sharded = way / LS_ALGORITHM_COUNT / 3 == 1;
+        ls__train_settings settings = settings_of(LS__REDUCE_EXACT, algorithm,
+                                                  buckets[way / LS_ALGORITHM_COUNT % 3], sharded);
+        double norm = 0;
+        int64_t spilled = 0;
+        memset(shared, 0, sizeof shared);
+        assert_ok(take_mean(&settings, sharded ? shared : NULL, values, mean, &norm, &spilled));
+        assert_memory_equal(mean, expected, sizeof mean);
+        if (way == 0)
+            first_norm = norm;
+        assert_memory_equal(&norm, &first_norm, sizeof norm);
+        most_spilled = spilled > most_spilled ? spilled : most_spilled;
+    }
+    if (ls__world_ranks(world) > 1)
+        assert_true(most_spilled > 0);
+    ls__figure(
+        "exact mean on %d ranks, 3 algorithms x 3 bucket sizes x sharded or not: the bits of "
+        "one exact sum; up to %lld spills posted",
+        ls__world_ranks(world), (long long)most_spilled);
+}
+
+static void test_fp32_sums_differ(void **state)
+{
+    ls__train_settings settings = settings_of(LS__REDUCE_F32, 0, 1 << 30, false);
+    double norm = 0;
+    int64_t spilled = 0;
+
+    (void)state;
+    seed = ls__test_seed(2718);
+    make_expected(expected, values, lanes);
+    assert_ok(take_mean(&settings, NULL, values, mean, &norm, &spilled));
+    assert_memory_not_equal(mean, expected, sizeof mean);
+}
+
+/* Both phases of the ring on lanes: 8 (N-1)/N bytes an element to the owner, 4 (N-1)/N back. */
+static void test_bytes(void **state)
+{
+    ls__train_settings settings = settings_of(LS__REDUCE_EXACT, 0, 1 << 30, false);
+    int ranks = ls__world_ranks(world);
+    const ls_traffic *traffic = &ls__world_transport(world)->traffic;
+    int64_t before = traffic->sent_bytes;
+    int64_t padded = ls__reducer_padded(COUNT);
+    double mine = 0;
+    double all[64];
+    double norm = 0;
+    int64_t spilled = 0;
+    double sum = 0;
+
+    (void)state;
+    assert_ok(take_mean(&settings, NULL, values, mean, &norm, &spilled));
+    mine = (double)(traffic->sent_bytes - before);
+    assert_ok(ls__world_all_gather(world, &mine, all, sizeof mine));
+    for (int rank = 0; rank < ranks; rank++)
+        sum += all[rank];
+    assert_true(sum == 12.0 * (ranks - 1) * (double)padded);
+    ls__figure(
+        "exact ring on %d ranks: %.6f bytes sent an element, mean of ranks; 12 (N-1)/N = %.6f",
+        ranks, sum / ranks / (double)padded, 12.0 * (ranks - 1) / ranks);
+}
+
+static int run_all(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_every_way_has_the_same_bits),
+        cmocka_unit_test(test_fp32_sums_differ),
+        cmocka_unit_test(test_bytes),
+    };
+
+    return cmocka_run_group_tests(tests, open_world, close_world);
+}
+
+LS__MPI_MAIN(run_all())
