@@ -52,6 +52,16 @@ static void remember(int signal_number)
     signals++;
 }
 
+/* A child starts as any program would. */
+static void leave_signals(void)
+{
+    struct sigaction now;
+
+    for (int i = 0; i < CAUGHT; i++)
+        if (sigaction(caught[i], NULL, &now) == 0 && now.sa_handler == remember)
+            signal(caught[i], SIG_DFL);
+}
+
 static void wake_up(int signal_number)
 {
     (void)signal_number;
@@ -76,7 +86,7 @@ void ls__launch_catch_signals(void)
     handle(SIGCHLD, wake_up);
 }
 
-static bool stops_softly(int signal_number)
+static bool is_interrupt(int signal_number)
 {
     return signal_number == SIGINT || signal_number == SIGUSR2;
 }
@@ -162,6 +172,7 @@ static _Noreturn void run_child(const ls__launch *launch, pid_t parent, int out,
     if (getppid() != parent || nothing < 0 || dup2(nothing, STDIN_FILENO) < 0 ||
         dup2(out, STDOUT_FILENO) < 0 || dup2(err, STDERR_FILENO) < 0)
         _exit(LS__LAUNCH_CODE + LS_IO);
+    leave_signals();
     sigprocmask(SIG_SETMASK, mask, NULL);
     ls_status status = become_mpirun(launch);
     ls__log_error();
@@ -185,16 +196,33 @@ typedef struct running {
 } running;
 
 /* mpirun takes SIGTERM and SIGINT as an order to kill the ranks after a second; SIGUSR1 and SIGUSR2
- * it hands on. Who asks a second time means it. */
+ * it hands on. */
+static void ask_to_save(const running *r)
+{
+    kill(r->child, is_interrupt(last_signal) ? SIGUSR2 : SIGUSR1);
+}
+
+/* Who asks a second time means it. */
 static void hand_on_signals(running *r)
 {
     if (r->ended || r->handed_on == signals)
         return;
     if (r->saves && r->handed_on == 0)
-        kill(r->child, stops_softly(last_signal) ? SIGUSR2 : SIGUSR1);
+        ask_to_save(r);
     else
         kill(r->child, r->handed_on < 2 ? SIGTERM : SIGKILL);
     r->handed_on = signals;
+}
+
+/* How long to wait for what happens next; NULL: for ever. */
+static const struct timespec *time_to_wait(const running *r)
+{
+    static const struct timespec leftover = {.tv_nsec = LEFTOVER_MS * 1000000L};
+    static const struct timespec until_asked_again = {.tv_sec = 1};
+
+    if (r->ended)
+        return &leftover;
+    return r->saves && r->handed_on == 1 ? &until_asked_again : NULL;
 }
 
 static void look_for_end(running *r)
@@ -204,22 +232,23 @@ static void look_for_end(running *r)
 }
 
 /* Relays output until mpirun has ended and its pipes are closed; somebody who was orphaned may keep
- * them open. */
+ * them open. A request to save is lost on ranks that are not started yet, so it is repeated. */
 static ls_status attend(running *r, const sigset_t *mask)
 {
-    static const struct timespec leftover = {.tv_nsec = LEFTOVER_MS * 1000000L};
     ls_status status = LS_OK;
 
     while (status == LS_OK) {
-        bool ended = r->ended;
         struct pollfd fds[] = {{.fd = r->relay.out, .events = POLLIN},
                                {.fd = r->relay.err, .events = POLLIN}};
+        bool ended = r->ended;
         if (ended && r->relay.out < 0 && r->relay.err < 0)
             return LS_OK;
         hand_on_signals(r);
-        int ready = ppoll(fds, 2, ended ? &leftover : NULL, mask);
-        if (ready == 0)
+        int ready = ppoll(fds, 2, time_to_wait(r), mask);
+        if (ready == 0 && ended)
             return LS_OK;
+        if (ready == 0)
+            ask_to_save(r);
         status =
             ls__relay_take(&r->relay, ready > 0 && fds[0].revents, ready > 0 && fds[1].revents);
         look_for_end(r);
@@ -281,7 +310,7 @@ static void judge(running *r)
         !ends_with_lost(r, code)) {
         r->status = (ls_status)(code - LS__LAUNCH_CODE);
         r->told = true;
-        snprintf(r->why, sizeof r->why, "the run failed");
+        snprintf(r->why, sizeof r->why, "%s", ls_status_meaning(r->status));
     } else if (signals) {
         r->status = LS_STOPPED;
         snprintf(r->why, sizeof r->why, "stopped by %s", name_of(last_signal));

@@ -22,26 +22,36 @@ typedef struct run {
     bool writes; /* rank 0: owns the folder */
 } run;
 
-/* Ranks bound to a core each have that one only: what counts is all that the ranks of a host may
- * use together. */
-static ls_status warn_of_oversubscription(ls__world *world)
+/* Ranks bound to a core each have that one only: what counts is all that the ranks of this host may
+ * use together. `all` (ranks) is room. */
+static ls_status gather_cores(ls__world *world, ls__cores *mine, ls__cores *all)
 {
     const char *host = ls__world_host(world, ls__world_rank(world));
-    ls__cores mine = ls__cores_usable();
-    ls__cores *all = calloc((size_t)ls__world_ranks(world), sizeof *all);
 
-    LS_TRY(ls__world_agree(
-        world, all ? LS_OK : LS_FAIL(LS_NO_MEMORY, "no memory for the cores of all ranks")));
-    ls_status status = ls__world_all_gather(world, &mine, all, sizeof mine);
-    for (int rank = 0; status == LS_OK && rank < ls__world_ranks(world); rank++)
+    *mine = ls__cores_usable();
+    LS_TRY(ls__world_all_gather(world, mine, all, sizeof *mine));
+    for (int rank = 0; rank < ls__world_ranks(world); rank++)
         if (strcmp(ls__world_host(world, rank), host) == 0)
-            ls__cores_add(&mine, &all[rank]);
+            ls__cores_add(mine, &all[rank]);
+    return LS_OK;
+}
+
+static ls_status warn_of_oversubscription(ls__world *world)
+{
+    ls__cores cores;
+    ls__cores *all = calloc((size_t)ls__world_ranks(world), sizeof *all);
+    ls_status status = all ? LS_OK : LS_FAIL(LS_NO_MEMORY, "no memory for the cores of all ranks");
+
+    status = ls__world_agree(world, status);
+    if (status == LS_OK)
+        status = gather_cores(world, &cores, all);
     free(all);
-    if (status == LS_OK && ls__world_host_rank(world) == 0 &&
-        ls__world_host_ranks(world) > ls__cores_count(&mine))
+    LS_TRY(status);
+    if (ls__world_host_rank(world) == 0 && ls__world_host_ranks(world) > ls__cores_count(&cores))
         ls__log_warning("%d ranks share the %d cores of %s: expect each to be slower",
-                        ls__world_host_ranks(world), ls__cores_count(&mine), host);
-    return status;
+                        ls__world_host_ranks(world), ls__cores_count(&cores),
+                        ls__world_host(world, ls__world_rank(world)));
+    return LS_OK;
 }
 
 /* The names of all hosts, each once, as JSON strings. */
