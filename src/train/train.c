@@ -30,10 +30,11 @@ static ls_status warn_of_oversubscription(ls__world *world)
     ls__cores mine = ls__cores_usable();
     ls__cores *all = calloc((size_t)ls__world_ranks(world), sizeof *all);
 
-    LS_TRY(ls__world_agree(
-        world, all ? LS_OK : LS_FAIL(LS_NO_MEMORY, "no memory for the cores of all ranks")));
-    ls_status status = ls__world_all_gather(world, &mine, all, sizeof mine);
-    for (int rank = 0; status == LS_OK && rank < ls__world_ranks(world); rank++)
+    ls_status status = all ? LS_OK : LS_FAIL(LS_NO_MEMORY, "no memory for the cores of all ranks");
+    status = ls__world_agree(world, status);
+    if (status == LS_OK)
+        status = ls__world_all_gather(world, &mine, all, sizeof mine);
+    for (int rank = 0; status == LS_OK && all && rank < ls__world_ranks(world); rank++)
         if (strcmp(ls__world_host(world, rank), host) == 0)
             ls__cores_add(&mine, &all[rank]);
     free(all);
