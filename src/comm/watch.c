@@ -12,7 +12,8 @@ enum { ALIVE_TAG = 32767 }; /* the highest that MPI grants; nobody else's on thi
 
 static const double look_every = 0.02; /* seconds between looks for another rank's call */
 static const double listen_for = 1.0;  /* seconds for the others to answer */
-static const double keep_quiet = 3.0;  /* seconds for the speaker to end the run */
+static const double short_while = 2.0; /* seconds for a rank that knows more to end the run */
+static const double long_while = 4.0;
 
 typedef struct watch {
     const ls__world *world; /* NULL: no watch runs */
@@ -156,30 +157,29 @@ static bool record(double timeout_seconds, const char *where)
     return missing;
 }
 
-/* The run ends as soon as the speaker returns; who has something else to say is not heard. */
-static void wait_for_the_end(void)
+/* The run ends as soon as one rank returns; until then whoever waits here is not heard. */
+static void keep_quiet(double seconds)
 {
-    double deadline = ls__clock_seconds() + keep_quiet;
+    double deadline = ls__clock_seconds() + seconds;
 
     while (ls__clock_seconds() < deadline)
         sched_yield();
 }
 
-/* Where ranks are missing the lowest that is heard speaks; else whoever was the first to call. A
- * rank that was stopped hears all others as soon as it goes on, which is when mpirun is about to
- * end it: it was called before, so it keeps quiet. */
+/* Where a rank is missing, the lowest that is heard speaks at once. Where none is, perhaps others
+ * did find one: it goes on, and answers, as mpirun wakes it to end it. So they come first; then
+ * rank 0 speaks; and the rest should that fail. */
 ls_status ls__watch_call_roll(double timeout_seconds, const char *where)
 {
-    bool called = false;
-
     if (!current.world || ls__world_ranks(current.world) == 1)
         return LS_TIMEOUT;
-    current.next_look = 0;
-    called = ls__watch_alarmed(ls__clock_seconds());
     LS_TRY(say_alive());
     LS_TRY(listen());
     bool missing = record(timeout_seconds, where);
-    if (missing ? lowest_heard() != ls__world_rank(current.world) : called)
-        wait_for_the_end();
+    int self = ls__world_rank(current.world);
+    if (self != (missing ? lowest_heard() : 0))
+        keep_quiet(long_while);
+    else if (!missing)
+        keep_quiet(short_while);
     return LS_TIMEOUT;
 }

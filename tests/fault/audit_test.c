@@ -97,13 +97,32 @@ static void test_audits_change_nothing(void **state)
         }
 }
 
+/* Dropout is a function of the sample, not of who computes it. */
+static void test_dropout_is_audited(void **state)
+{
+    static const char *const flags[] = {"--audit-every", "1", "--dropout", "0.2", NULL};
+    static const char *const plain[] = {"--dropout", "0.2", NULL};
+    const char *runs[] = {next_run(), next_run()};
+    char digest[64];
+    ls__process p;
+
+    (void)state;
+    ls__training_run(&(ls__training){.run = runs[0], .ranks = 1, .flags = plain}, &p);
+    assert_exit(p, 0);
+    ls__process_free(&p);
+    snprintf(digest, sizeof digest, "%s", ls__training_digest(runs[0]));
+    ls__training_run(&(ls__training){.run = runs[1], .ranks = 3, .flags = flags}, &p);
+    assert_exit(p, 0);
+    ls__process_free(&p);
+    assert_string_equal(ls__training_digest(runs[1]), digest);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_flipped_gradient),
-        cmocka_unit_test(test_flipped_parameter),
-        cmocka_unit_test(test_unaudited),
-        cmocka_unit_test(test_audits_change_nothing),
+        cmocka_unit_test(test_flipped_gradient),   cmocka_unit_test(test_flipped_parameter),
+        cmocka_unit_test(test_unaudited),          cmocka_unit_test(test_audits_change_nothing),
+        cmocka_unit_test(test_dropout_is_audited),
     };
 
     return cmocka_run_group_tests(tests, ls__training_set_up, NULL);

@@ -33,8 +33,9 @@ static void killed(const char *fault, int ranks, int ranks_after, int64_t checkp
     ls__process p;
 
     ls__training_run(&(ls__training){.fault = fault, .run = run, .ranks = ranks}, &p);
-    assert_true(p.exit_code != 0);
+    assert_exit(p, 3);
     assert_true(p.seconds < seconds);
+    assert_non_null(strstr(p.err, "was lost (signal 9): go on with --resume"));
     assert_non_null(strstr(p.err, "this run is made to fail"));
     ls__process_free(&p);
     ls__assert_nothing_runs(run);
@@ -182,7 +183,7 @@ static void test_once(void **state)
     (void)state;
     snprintf(fault, sizeof fault, "kill:rank=1:step=3:once=%s", ls__test_path("once"));
     ls__training_run(&(ls__training){.fault = fault, .run = run, .ranks = 2}, &p);
-    assert_true(p.exit_code != 0);
+    assert_exit(p, 3);
     ls__process_free(&p);
     ls__training_run(&(ls__training){.fault = fault, .run = run, .ranks = 2}, &p);
     assert_exit(p, 0);
