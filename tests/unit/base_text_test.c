@@ -112,7 +112,7 @@ static void test_files(void **state)
     assert_ok(ls__file_read_text(path, text, sizeof text));
     assert_string_equal(text, "two\n");
     assert_fails(ls__file_read_text(path, text, 4), LS_BAD_INPUT, "longer than");
-    assert_fails(ls__make_folders(path), LS_IO, path);
+    assert_fails(ls__make_folders(path), LS_BAD_USAGE, "is a file, not a folder");
     assert_fails(ls__file_write_text("/nonexistent/x", "y"), LS_IO, "/nonexistent/x");
 }
 
