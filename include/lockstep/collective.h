@@ -41,7 +41,7 @@ typedef struct ls_payload {
 typedef struct ls_collective ls_collective;
 
 /* Bytes of scratch that a collective needs; 0 for a schedule that only copies. */
-int64_t ls_collective_scratch(const ls_schedule *schedule, int ranks, int64_t count,
+int64_t ls_collective_scratch(const ls_schedule *schedule, ls_layout layout, int64_t count,
                               const ls_element_type *type);
 
 /* LS_NO_MEMORY. If this succeeded you must close it; if it failed there is nothing to do. */
@@ -63,7 +63,7 @@ ls_status ls_collective_wait(ls_collective *collective, double timeout_seconds);
 
 typedef struct ls_allreduce ls_allreduce;
 
-int64_t ls_allreduce_scratch(const ls_algorithm *algorithm, int ranks, int64_t count,
+int64_t ls_allreduce_scratch(const ls_algorithm *algorithm, ls_layout layout, int64_t count,
                              const ls_element_type *type);
 
 /* Opens an all-reduce, in place, of payload->data. LS_NO_MEMORY; LS_BAD_USAGE where the algorithm

@@ -21,6 +21,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "lockstep/schedule.h"
 #include "lockstep/status.h"
 
 /* What a collective is made of. `combine` adds: into[i] = into[i] + from[i] for 0 <= i < count; the
@@ -104,8 +105,11 @@ struct ls_transport {
     const ls_transport_table *table;
     int rank;
     int ranks;
+    int per_node; /* ranks on each node, as ls_layout has it */
     ls_traffic traffic;
 };
+
+ls_layout ls_transport_layout(const ls_transport *transport);
 
 /* NULL is fine. All operations must be closed. Collective where the transport's opening is. */
 void ls_transport_close(ls_transport *transport);

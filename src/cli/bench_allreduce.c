@@ -125,7 +125,9 @@ static int64_t most_scratch(const bench_state *bench, int64_t count)
     int64_t most = 0;
 
     for (int i = 0; i < bench->algorithms; i++) {
-        int64_t bytes = ls_allreduce_scratch(bench->algorithm[i], bench->ranks, count, &ls_sum_f32);
+        int64_t bytes = ls_allreduce_scratch(bench->algorithm[i],
+                                             ls_transport_layout(ls__world_transport(bench->world)),
+                                             count, &ls_sum_f32);
         most = bytes > most ? bytes : most;
     }
     return most;

@@ -150,12 +150,12 @@ struct ls_allreduce {
     claim claims_scratch[CLAIMS + 1]; /* as the engine rounds up */
 };
 
-int64_t ls_allreduce_scratch(const ls_algorithm *algorithm, int ranks, int64_t count,
+int64_t ls_allreduce_scratch(const ls_algorithm *algorithm, ls_layout layout, int64_t count,
                              const ls_element_type *type)
 {
     if (!algorithm->reduce)
         return 0;
-    return ls_collective_scratch(algorithm->reduce, ranks, count, type);
+    return ls_collective_scratch(algorithm->reduce, layout, count, type);
 }
 
 static ls_status open_library(ls_allreduce *allreduce)
@@ -213,8 +213,8 @@ ls_status ls_allreduce_start_check(ls_allreduce *allreduce)
     };
 
     assert(allreduce->activity == NOTHING);
-    assert(ls_allreduce_scratch(&ls_algorithm_naive, allreduce->transport->ranks, CLAIMS,
-                                &claim_type) <= (int64_t)sizeof allreduce->claims_scratch);
+    assert(ls_allreduce_scratch(&ls_algorithm_naive, ls_transport_layout(allreduce->transport),
+                                CLAIMS, &claim_type) <= (int64_t)sizeof allreduce->claims_scratch);
     allreduce->claims[CLAIM_COUNT] = claim_of(rank, allreduce->payload.count);
     allreduce->claims[CLAIM_TYPE] = claim_of(rank, number_of(allreduce->payload.type->name));
     allreduce->claims[CLAIM_ALGORITHM] = claim_of(rank, number_of(allreduce->algorithm->name));

@@ -16,28 +16,17 @@
  *
  * Cost for D bytes of data: 2(N-1) steps; rank 0 receives and sends (N-1) D bytes, every other rank
  * D. The mean sent per rank is 2 (N-1)/N D, the ring's; but one link carries half of all. */
-#include "lockstep/schedule.h"
-
-static int64_t one_round_per_peer(int ranks)
-{
-    return ranks - 1;
-}
-
-static int64_t one_block(int ranks)
-{
-    (void)ranks;
-    return 1;
-}
+#include "comm/shape.h"
 
 static const ls_round nothing = {.send_to = LS_NO_PEER, .receive_from = LS_NO_PEER};
 static const ls_span everything = {0, 1};
 
-static ls_round gather_round(int ranks, int rank, int64_t index)
+static ls_round gather_round(ls_layout layout, int rank, int64_t index)
 {
     ls_round round = nothing;
     int sender = (int)index + 1;
 
-    (void)ranks;
+    (void)layout;
     if (rank == sender) {
         round.send_to = 0;
         round.send = everything;
@@ -50,12 +39,12 @@ static ls_round gather_round(int ranks, int rank, int64_t index)
     return round;
 }
 
-static ls_round broadcast_round(int ranks, int rank, int64_t index)
+static ls_round broadcast_round(ls_layout layout, int rank, int64_t index)
 {
     ls_round round = nothing;
     int receiver = (int)index + 1;
 
-    (void)ranks;
+    (void)layout;
     if (rank == 0) {
         round.send_to = receiver;
         round.send = everything;
@@ -67,30 +56,24 @@ static ls_round broadcast_round(int ranks, int rank, int64_t index)
     return round;
 }
 
-static ls_span all_at_rank_0(int ranks, int rank)
-{
-    (void)ranks;
-    return (ls_span){0, rank == 0};
-}
-
-/* Rank 0 combines into the same block in every round, hence depth 1. */
+/* Rank 0 combines into the same block in every round, hence waves of one. */
 static const ls_schedule gather = {
     .name = "naive gather",
-    .depth = 1,
     .combines = true,
-    .rounds = one_round_per_peer,
-    .blocks = one_block,
-    .widest = one_block,
+    .rounds = ls__one_per_peer,
+    .wave = ls__one,
+    .blocks = ls__one,
+    .widest = ls__one,
     .round = gather_round,
 };
 
 static const ls_schedule broadcast = {
     .name = "naive broadcast",
-    .depth = 1,
     .combines = false,
-    .rounds = one_round_per_peer,
-    .blocks = one_block,
-    .widest = one_block,
+    .rounds = ls__one_per_peer,
+    .wave = ls__one,
+    .blocks = ls__one,
+    .widest = ls__one,
     .round = broadcast_round,
 };
 
@@ -98,5 +81,5 @@ const ls_algorithm ls_algorithm_naive = {
     .name = "naive",
     .reduce = &gather,
     .distribute = &broadcast,
-    .owned = all_at_rank_0,
+    .owned = ls__all_at_rank_0,
 };

@@ -24,11 +24,11 @@ struct ls__sharing {
     ls_operation *library;
 };
 
-ls_range ls__owned_units(const ls_algorithm *algorithm, int ranks, int rank, int64_t units)
+ls_range ls__owned_units(const ls_algorithm *algorithm, ls_layout layout, int rank, int64_t units)
 {
     if (algorithm->reduce)
-        return ls_algorithm_owned(algorithm, ranks, rank, units);
-    return ls_block(units, ranks, rank);
+        return ls_algorithm_owned(algorithm, layout, rank, units);
+    return ls_block(units, layout.ranks, rank);
 }
 
 /* ---- either way ---- */
@@ -70,11 +70,12 @@ static ls_status wait_library(ls_operation *library, double timeout_seconds)
 
 /* ---- reduction ---- */
 
-int64_t ls__reduction_scratch(const ls_algorithm *algorithm, int ranks, int64_t units,
+int64_t ls__reduction_scratch(const ls_algorithm *algorithm, ls_layout layout, int64_t units,
                               const ls_element_type *type)
 {
-    int64_t bytes = algorithm->reduce ? ls_collective_scratch(algorithm->reduce, ranks, units, type)
-                                      : ls_block(units, ranks, 0).count * ranks * type->size;
+    int64_t bytes = algorithm->reduce
+                        ? ls_collective_scratch(algorithm->reduce, layout, units, type)
+                        : ls_block(units, layout.ranks, 0).count * layout.ranks * type->size;
 
     return bytes > 0 ? bytes : 1;
 }

@@ -11,7 +11,7 @@
 #include "lockstep/collective.h"
 
 /* The units that a rank owns. */
-ls_range ls__owned_units(const ls_algorithm *algorithm, int ranks, int rank, int64_t units);
+ls_range ls__owned_units(const ls_algorithm *algorithm, ls_layout layout, int rank, int64_t units);
 
 /* ---- sums to their owners ---- */
 
@@ -29,7 +29,7 @@ typedef struct ls__reduction_plan {
 } ls__reduction_plan;
 
 /* Bytes of scratch, of at least one. */
-int64_t ls__reduction_scratch(const ls_algorithm *algorithm, int ranks, int64_t units,
+int64_t ls__reduction_scratch(const ls_algorithm *algorithm, ls_layout layout, int64_t units,
                               const ls_element_type *type);
 
 /* If this succeeded you must close. LS_NO_MEMORY; LS_BAD_USAGE where the algorithm is the

@@ -21,80 +21,83 @@
  * x[b] + (x[b-1] + ( ... + (x[b+2] + x[b+1]))), ranks modulo N.
  *
  * Cost per rank, for D bytes of data: 2(N-1) steps, 2 (N-1)/N D bytes sent and as many received,
- * which is the least that any all-reduce can do. */
-#include "lockstep/schedule.h"
+ * which is the least that any all-reduce can do.
+ *
+ * `ring-seg` is the same ring with every block cut into segments. A rank sends on a segment as soon
+ * as it has arrived, so its link never waits for the rest of a block:
+ *
+ *     ring        |-- send block --| combine |-- send block --| combine |
+ *     ring-seg    |-s-|-s-|-s-|-s-|-s-|-s-|-s-|-s-|      combining meanwhile
+ */
+#include "comm/ring.h"
+#include "comm/shape.h"
 
-static int64_t one_round_per_peer(int ranks)
+ls__turn ls__ring_turn(int members, int member, int64_t lead)
 {
-    return ranks - 1;
-}
+    int64_t leaving = (lead % members + members) % members;
 
-static int64_t one_block_per_rank(int ranks)
-{
-    return ranks;
-}
-
-static int64_t one_block(int ranks)
-{
-    (void)ranks;
-    return 1;
+    return (ls__turn){
+        .next = (member + 1) % members,
+        .previous = (member + members - 1) % members,
+        .leaving = leaving,
+        .arriving = (leaving + members - 1) % members,
+    };
 }
 
 /* Round `index` of both phases: block `lead` leaves, the one before it arrives. */
 static ls_round pass_on(int ranks, int rank, int64_t lead, bool combine)
 {
-    int64_t leaving = (lead % ranks + ranks) % ranks;
-    int64_t arriving = (leaving + ranks - 1) % ranks;
+    ls__turn turn = ls__ring_turn(ranks, rank, lead);
 
     return (ls_round){
-        .send_to = (rank + 1) % ranks,
-        .receive_from = (rank + ranks - 1) % ranks,
-        .send = {leaving, 1},
-        .receive = {arriving, 1},
+        .send_to = turn.next,
+        .receive_from = turn.previous,
+        .send = {turn.leaving, 1},
+        .receive = {turn.arriving, 1},
         .combine = combine,
     };
 }
 
-static ls_round reduce_scatter_round(int ranks, int rank, int64_t index)
+static ls_round reduce_scatter_round(ls_layout layout, int rank, int64_t index)
 {
-    return pass_on(ranks, rank, rank - 1 - index, true);
+    return pass_on(layout.ranks, rank, rank - 1 - index, true);
 }
 
-static ls_round all_gather_round(int ranks, int rank, int64_t index)
+static ls_round all_gather_round(ls_layout layout, int rank, int64_t index)
 {
-    return pass_on(ranks, rank, rank - index, false);
+    return pass_on(layout.ranks, rank, rank - index, false);
 }
 
-static ls_span own_block(int ranks, int rank)
-{
-    (void)ranks;
-    return (ls_span){rank, 1};
-}
+/* What a round sends arrived in the round before, hence waves of one. */
+#define REDUCE_SCATTER                                                                         \
+    .combines = true, .rounds = ls__one_per_peer, .wave = ls__one, .blocks = ls__one_per_rank, \
+    .widest = ls__one, .round = reduce_scatter_round
+#define ALL_GATHER                                                                              \
+    .combines = false, .rounds = ls__one_per_peer, .wave = ls__one, .blocks = ls__one_per_rank, \
+    .widest = ls__one, .round = all_gather_round
 
-/* What a round sends arrived in the round before, hence depth 1. */
-static const ls_schedule reduce_scatter = {
-    .name = "ring reduce-scatter",
-    .depth = 1,
-    .combines = true,
-    .rounds = one_round_per_peer,
-    .blocks = one_block_per_rank,
-    .widest = one_block,
-    .round = reduce_scatter_round,
-};
-
-static const ls_schedule all_gather = {
-    .name = "ring all-gather",
-    .depth = 1,
-    .combines = false,
-    .rounds = one_round_per_peer,
-    .blocks = one_block_per_rank,
-    .widest = one_block,
-    .round = all_gather_round,
-};
+static const ls_schedule reduce_scatter = {.name = "ring reduce-scatter", REDUCE_SCATTER};
+static const ls_schedule all_gather = {.name = "ring all-gather", ALL_GATHER};
 
 const ls_algorithm ls_algorithm_ring = {
     .name = "ring",
     .reduce = &reduce_scatter,
     .distribute = &all_gather,
-    .owned = own_block,
+    .owned = ls__own_block,
+};
+
+/* Long enough that a message's fixed cost is small, short enough that several fit in a block and in
+ * a cache. */
+enum { SEGMENT = 256 * 1024 };
+
+static const ls_schedule segmented_reduce_scatter = {
+    .name = "segmented ring reduce-scatter", .segment = SEGMENT, REDUCE_SCATTER};
+static const ls_schedule segmented_all_gather = {
+    .name = "segmented ring all-gather", .segment = SEGMENT, ALL_GATHER};
+
+const ls_algorithm ls_algorithm_ring_seg = {
+    .name = "ring-seg",
+    .reduce = &segmented_reduce_scatter,
+    .distribute = &segmented_all_gather,
+    .owned = ls__own_block,
 };

@@ -1,4 +1,4 @@
-#include "lockstep/schedule.h"
+#include "comm/shape.h"
 
 #include <assert.h>
 #include <string.h>
@@ -30,22 +30,49 @@ ls_range ls_span_range(int64_t count, int64_t blocks, ls_span span)
     };
 }
 
-int64_t ls_schedule_sent_bytes(const ls_schedule *schedule, int ranks, int rank, int64_t count,
-                               int64_t element_size)
+int64_t ls_schedule_sent_bytes(const ls_schedule *schedule, ls_layout layout, int rank,
+                               int64_t count, int64_t element_size)
 {
-    int64_t rounds = schedule->rounds(ranks);
-    int64_t blocks = schedule->blocks(ranks);
+    int64_t rounds = schedule->rounds(layout);
+    int64_t blocks = schedule->blocks(layout);
     int64_t elements = 0;
 
     for (int64_t i = 0; i < rounds; i++)
-        elements += ls_span_range(count, blocks, schedule->round(ranks, rank, i).send).count;
+        elements += ls_span_range(count, blocks, schedule->round(layout, rank, i).send).count;
     return elements * element_size;
 }
 
+int64_t ls__one(ls_layout layout)
+{
+    (void)layout;
+    return 1;
+}
+
+int64_t ls__one_per_rank(ls_layout layout)
+{
+    return layout.ranks;
+}
+
+int64_t ls__one_per_peer(ls_layout layout)
+{
+    return layout.ranks - 1;
+}
+
+ls_span ls__own_block(ls_layout layout, int rank)
+{
+    (void)layout;
+    return (ls_span){rank, 1};
+}
+
+ls_span ls__all_at_rank_0(ls_layout layout, int rank)
+{
+    (void)layout;
+    return (ls_span){0, rank == 0};
+}
+
 static const ls_algorithm *const algorithms[] = {
-    &ls_algorithm_ring,
-    &ls_algorithm_naive,
-    &ls_algorithm_mpi,
+    &ls_algorithm_ring, &ls_algorithm_ring_seg, &ls_algorithm_direct, &ls_algorithm_halving,
+    &ls_algorithm_hier, &ls_algorithm_tree,     &ls_algorithm_naive,  &ls_algorithm_mpi,
 };
 
 static_assert(sizeof algorithms / sizeof algorithms[0] == LS_ALGORITHM_COUNT,
@@ -68,7 +95,8 @@ const ls_algorithm *ls_algorithm_find(const char *name)
     return NULL;
 }
 
-ls_range ls_algorithm_owned(const ls_algorithm *algorithm, int ranks, int rank, int64_t count)
+ls_range ls_algorithm_owned(const ls_algorithm *algorithm, ls_layout layout, int rank,
+                            int64_t count)
 {
-    return ls_span_range(count, algorithm->reduce->blocks(ranks), algorithm->owned(ranks, rank));
+    return ls_span_range(count, algorithm->reduce->blocks(layout), algorithm->owned(layout, rank));
 }

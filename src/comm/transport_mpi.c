@@ -369,6 +369,7 @@ static ls_status set_up(mpi_transport *transport, MPI_Comm communicator, int64_t
     transport->longest = longest / 8 * 8;
     LS__TRY_MPI(MPI_Comm_rank(communicator, &transport->base.rank), "asking MPI for the rank");
     LS__TRY_MPI(MPI_Comm_size(communicator, &transport->base.ranks), "asking MPI for the ranks");
+    transport->base.per_node = 1;
     return ls__mpi_duplicate(communicator, &transport->communicator);
 }
 

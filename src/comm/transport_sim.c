@@ -385,7 +385,12 @@ ls_status ls__sim_open(ls__sim **sim, const ls__sim_options *options)
     for (int i = 0; i < options->ranks; i++) {
         sim_rank *rank = &opened->rank[i];
         rank->sim = opened;
-        rank->base = (ls_transport){.table = &table, .rank = i, .ranks = options->ranks};
+        rank->base = (ls_transport){
+            .table = &table,
+            .rank = i,
+            .ranks = options->ranks,
+            .per_node = options->per_node > 0 ? options->per_node : 1,
+        };
     }
     *sim = opened;
     return LS_OK;

@@ -22,6 +22,7 @@ typedef struct ls__sim ls__sim;
 
 typedef struct ls__sim_options {
     int ranks;
+    int per_node;            /* ranks on each node, which divides ranks; 0: one */
     uint64_t seed;           /* of jitter, and of the order in which ranks get to run */
     double latency;          /* seconds */
     double seconds_per_byte; /* of a rank's outgoing link */

@@ -107,7 +107,7 @@ static ls_status open_reductions(ls__reducer *reducer, ls__arena *arena)
         .type = &reducer->unit,
         .library_type = reducer->exact ? NULL : &ls_sum_f32,
     };
-    int64_t bytes = ls__reduction_scratch(reducer->algorithm, transport->ranks,
+    int64_t bytes = ls__reduction_scratch(reducer->algorithm, ls_transport_layout(transport),
                                           reducer->bucket_units, &reducer->unit);
     char *sums = reducer->exact ? (char *)reducer->lanes : (char *)reducer->mean;
 
@@ -334,8 +334,9 @@ int64_t ls__reducer_buckets(const ls__reducer *reducer)
 ls_range ls__reducer_owned(const ls__reducer *reducer, int64_t bucket, int rank)
 {
     ls_range whole = bucket_range(reducer, bucket);
-    ls_range own =
-        ls__owned_units(reducer->algorithm, ls__world_ranks(reducer->world), rank, whole.count);
+    ls_range own = ls__owned_units(reducer->algorithm,
+                                   ls_transport_layout(ls__world_transport(reducer->world)), rank,
+                                   whole.count);
 
     return (ls_range){(whole.offset + own.offset) * LS__REDUCE_UNIT, own.count * LS__REDUCE_UNIT};
 }

@@ -26,7 +26,8 @@ static int close_transport(void **state)
 /* Sums `data` by `algorithm`; *sent = the bytes that this rank sent for it. */
 static void all_reduce(const ls_algorithm *algorithm, float *data, int64_t count, int64_t *sent)
 {
-    int64_t bytes = ls_allreduce_scratch(algorithm, transport->ranks, count, &ls_sum_f32);
+    int64_t bytes =
+        ls_allreduce_scratch(algorithm, ls_transport_layout(transport), count, &ls_sum_f32);
     ls_payload payload = {.data = data, .count = count, .type = &ls_sum_f32};
     ls_allreduce *sum = NULL;
 

@@ -27,7 +27,9 @@ static void open_crowd(crowd *all, const ls__sim_options *options, const ls_algo
                        int64_t count)
 {
     size_t ranks = (size_t)options->ranks;
-    int64_t scratch = ls_allreduce_scratch(algorithm, options->ranks, count, &ls_sum_f32);
+    int64_t scratch = ls_allreduce_scratch(
+        algorithm, (ls_layout){options->ranks, options->per_node ? options->per_node : 1}, count,
+        &ls_sum_f32);
 
     *all = (crowd){.ranks = options->ranks, .count = count};
     all->data = calloc(ranks * (size_t)count + 1, sizeof *all->data);
@@ -108,10 +110,13 @@ static ls__sim_options disorder(int ranks, uint64_t seed)
     };
 }
 
+/* The ranks stand on as few nodes of at most four as the number allows. */
 static int64_t wrong_in_disorder(const ls_algorithm *algorithm, int ranks, int64_t count,
                                  uint64_t seed)
 {
     ls__sim_options options = disorder(ranks, seed);
+
+    options.per_node = ranks % 4 == 0 ? 4 : ranks % 3 == 0 ? 3 : ranks % 2 == 0 ? 2 : 1;
     crowd all;
 
     open_crowd(&all, &options, algorithm, count);
@@ -153,25 +158,34 @@ static void always_right(const ls_algorithm *algorithm, uint64_t seed)
                algorithm->name, RANKS_MAX, (long long)runs);
 }
 
-static void test_ring_is_always_right(void **state)
+static void test_always_right(void **state)
 {
     (void)state;
-    always_right(&ls_algorithm_ring, ls__test_seed(1));
+    for (int i = 0; i < LS_ALGORITHM_COUNT; i++)
+        if (ls_algorithm_at(i)->reduce)
+            always_right(ls_algorithm_at(i), ls__test_seed((uint64_t)i + 1));
 }
 
-static void test_naive_is_always_right(void **state)
+/* Segments of 100 bytes, so that blocks have many; their number need not divide anything. */
+static void test_segments_are_always_right(void **state)
 {
+    ls_schedule reduce = *ls_algorithm_ring_seg.reduce;
+    ls_schedule distribute = *ls_algorithm_ring_seg.distribute;
+    ls_algorithm fine = {"fine", &reduce, &distribute, ls_algorithm_ring_seg.owned};
+
     (void)state;
-    always_right(&ls_algorithm_naive, ls__test_seed(2));
+    reduce.segment = 100;
+    distribute.segment = 100;
+    always_right(&fine, ls__test_seed(11));
 }
 
 /* ---- negative controls ---- */
 
-static ls_round last_round_copies(int ranks, int rank, int64_t index)
+static ls_round last_round_copies(ls_layout layout, int rank, int64_t index)
 {
-    ls_round round = ls_algorithm_ring.reduce->round(ranks, rank, index);
+    ls_round round = ls_algorithm_ring.reduce->round(layout, rank, index);
 
-    round.combine = index != ranks - 2;
+    round.combine = index != layout.ranks - 2;
     return round;
 }
 
@@ -187,8 +201,14 @@ static void test_wrong_schedule_shows(void **state)
         assert_true(wrong_in_disorder(&broken, ranks, 500, (uint64_t)ranks) > 0);
 }
 
+static int64_t waves_of_four(ls_layout layout)
+{
+    (void)layout;
+    return 4;
+}
+
 /* A ring that says its rounds need not wait for each other: only the order of delivery can tell. */
-static void test_wrong_depth_shows(void **state)
+static void test_wrong_waves_show(void **state)
 {
     ls_schedule reduce = *ls_algorithm_ring.reduce;
     ls_algorithm broken = ls_algorithm_ring;
@@ -196,12 +216,12 @@ static void test_wrong_depth_shows(void **state)
     int caught = 0;
 
     (void)state;
-    reduce.depth = 4;
+    reduce.wave = waves_of_four;
     broken.reduce = &reduce;
     for (uint64_t i = 0; i < 20; i++)
         caught += wrong_in_disorder(&broken, 6, 600, seed + i) > 0;
     assert_true(caught > 0);
-    ls__figure("a ring with a wrong depth is caught in %d of 20 orders of delivery", caught);
+    ls__figure("a ring with wrong waves is caught in %d of 20 orders of delivery", caught);
 }
 
 /* ---- the same bits in any order of delivery ---- */
@@ -261,9 +281,9 @@ static void test_many_ranks(void **state)
 
 /* ---- deadlocks and failures ---- */
 
-static ls_round everyone_receives_first(int ranks, int rank, int64_t index)
+static ls_round everyone_receives_first(ls_layout layout, int rank, int64_t index)
 {
-    ls_round round = ls_algorithm_ring.reduce->round(ranks, rank, index);
+    ls_round round = ls_algorithm_ring.reduce->round(layout, rank, index);
 
     round.send_to = LS_NO_PEER;
     round.send = (ls_span){0, 0};
@@ -322,10 +342,10 @@ static void test_no_library_all_reduce_here(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_ring_is_always_right),
-        cmocka_unit_test(test_naive_is_always_right),
+        cmocka_unit_test(test_always_right),
+        cmocka_unit_test(test_segments_are_always_right),
         cmocka_unit_test(test_wrong_schedule_shows),
-        cmocka_unit_test(test_wrong_depth_shows),
+        cmocka_unit_test(test_wrong_waves_show),
         cmocka_unit_test(test_same_bits_in_any_order),
         cmocka_unit_test(test_time_is_the_formula),
         cmocka_unit_test(test_many_ranks),
