@@ -1,8 +1,9 @@
 /* Transports: how bytes get from one rank to another.
  *
  * A transport is a table of functions; lockstep/collective.h is its user. There are the MPI one
- * (lockstep/transport_mpi.h) and a simulated one (src/comm/transport_sim.h). tests/sim and
- * tests/mpi run one conformance suite on both.
+ * (lockstep/transport_mpi.h), one for ranks that share memory (lockstep/transport_shm.h) and a
+ * simulated one (src/comm/transport_sim.h). tests/sim and tests/mpi run one conformance suite on
+ * all of them.
  *
  * Rules for all of them:
  * - No function blocks, but for opening and closing a transport.
@@ -97,6 +98,9 @@ typedef struct ls_transport_table {
                                  int64_t count, int64_t size);
     ls_status (*gather_blocks)(ls_operation *operation, void *data, int64_t count, int64_t size);
 
+    /* ls_transport_memory; NULL: any memory will do. */
+    ls_status (*memory)(ls_transport *transport, int64_t bytes, void **memory);
+
     void (*close)(ls_transport *transport);
 } ls_transport_table;
 
@@ -106,10 +110,18 @@ struct ls_transport {
     int rank;
     int ranks;
     int per_node; /* ranks on each node, as ls_layout has it */
+    int spins;    /* looks at what is in flight that pay before the processor is given away */
     ls_traffic traffic;
+    struct ls_transport_piece *pieces; /* of ls_transport_memory, where no table does it */
 };
 
 ls_layout ls_transport_layout(const ls_transport *transport);
+
+/* Memory for payloads which ranks on one node can read straight from each other, where the
+ * transport has such; messages to and from other memory work as well. Zeroed, aligned to 64 bytes,
+ * resident; given back when the transport is closed. Collective over the transport, blocks: all
+ * ranks ask for the same number of bytes >= 0 in the same order. LS_NO_MEMORY, LS_COMM. */
+ls_status ls_transport_memory(ls_transport *transport, int64_t bytes, void **memory);
 
 /* NULL is fine. All operations must be closed. Collective where the transport's opening is. */
 void ls_transport_close(ls_transport *transport);

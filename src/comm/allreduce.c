@@ -296,12 +296,13 @@ ls_status ls_allreduce_wait(ls_allreduce *allreduce, double timeout_seconds)
 {
     double deadline = ls__clock_seconds() + timeout_seconds;
     bool done = false;
+    int looks = 0;
 
     for (;;) {
         LS_TRY(ls_allreduce_advance(allreduce, &done));
         if (done)
             return LS_OK;
-        if (ls__yield_until(deadline))
+        if (ls__look_until(allreduce->transport, &looks, deadline))
             return timed_out(allreduce, timeout_seconds);
     }
 }

@@ -317,16 +317,35 @@ bool ls__yield_until(double deadline)
     return now > deadline || ls__watch_alarmed(now);
 }
 
+/* Tells the processor that this is a loop that waits. */
+static void relax(void)
+{
+#if defined __x86_64__
+    __builtin_ia32_pause();
+#endif
+}
+
+bool ls__look_until(const ls_transport *transport, int *looks, double deadline)
+{
+    if ((*looks)++ < transport->spins) {
+        relax();
+        return false;
+    }
+    *looks = 0;
+    return ls__yield_until(deadline);
+}
+
 ls_status ls_collective_wait(ls_collective *collective, double timeout_seconds)
 {
     double deadline = ls__clock_seconds() + timeout_seconds;
     bool done = false;
+    int looks = 0;
 
     for (;;) {
         LS_TRY(ls_collective_advance(collective, &done));
         if (done)
             return LS_OK;
-        if (ls__yield_until(deadline))
+        if (ls__look_until(collective->transport, &looks, deadline))
             return ls__collective_timed_out(collective, timeout_seconds);
     }
 }

@@ -18,4 +18,8 @@ ls_status ls__library_timed_out(const char *name, double timeout_seconds);
  * whether to give up: `deadline`, in ls__clock_seconds, has passed, or another rank gave up. */
 bool ls__yield_until(double deadline);
 
+/* The same for what is in flight on a transport: gives the processor away only when it has been
+ * called `spins` times in a row. *looks counts, from 0. */
+bool ls__look_until(const ls_transport *transport, int *looks, double deadline);
+
 #endif

@@ -400,6 +400,9 @@ void ls__sim_close(ls__sim *sim)
 {
     if (!sim)
         return;
+    for (int i = 0; sim->rank && i < sim->options.ranks; i++)
+        if (sim->rank[i].base.table)
+            ls_transport_close(&sim->rank[i].base);
     while (sim->abandoned) {
         sim_operation *operation = sim->abandoned;
         sim->abandoned = operation->next_abandoned;

@@ -10,7 +10,9 @@
 #include "comm/engine.h"
 #include "comm/mpi_check.h"
 #include "comm/watch.h"
+#include "base/log.h"
 #include "lockstep/transport_mpi.h"
+#include "lockstep/transport_shm.h"
 
 typedef char host_name[MPI_MAX_PROCESSOR_NAME];
 
@@ -67,10 +69,24 @@ static ls_status gather_hosts(ls__world *world)
     return ls__world_all_gather(world, mine, world->host, sizeof mine);
 }
 
+/* Through shared memory where the system allows, else through MPI alone. */
+static ls_status open_data(ls__world *world)
+{
+    int rank = 0;
+    ls_status status = ls_transport_open_shm(&world->data, MPI_COMM_WORLD);
+
+    if (status != LS_NO_MEMORY)
+        return status;
+    LS__TRY_MPI(MPI_Comm_rank(world->communicator, &rank), "asking MPI for the rank");
+    if (rank == 0)
+        ls__log_warning("%s: ranks on one node copy through MPI instead", ls_last_error()->text);
+    return ls_transport_open_mpi(&world->data, MPI_COMM_WORLD, NULL);
+}
+
 static ls_status set_up(ls__world *world)
 {
     LS_TRY(ls__mpi_duplicate(MPI_COMM_WORLD, &world->communicator));
-    LS_TRY(ls_transport_open_mpi(&world->data, MPI_COMM_WORLD, NULL));
+    LS_TRY(open_data(world));
     LS_TRY(ls_transport_open_mpi(&world->control, MPI_COMM_WORLD, NULL));
     world->rank = world->data->rank;
     world->ranks = world->data->ranks;

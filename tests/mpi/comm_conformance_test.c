@@ -2,6 +2,7 @@
 #include "base/clock.h"
 #include "comm/engine.h"
 #include "lockstep/transport_mpi.h"
+#include "lockstep/transport_shm.h"
 #include "support/conformance.h"
 #include "support/mpi_main.h"
 
@@ -19,13 +20,10 @@ static ls_status run(ls__fleet *fleet, ls__fleet_step *step, void *context)
     }
 }
 
-static void conform(int64_t longest_message)
+static void conform(ls_transport *transport, ls__fleet_memory memory)
 {
-    ls_mpi_options options = {.longest_message = longest_message};
-    ls_transport *transport = NULL;
-
-    assert_ok(ls_transport_open_mpi(&transport, MPI_COMM_WORLD, &options));
     ls__fleet fleet = {
+        .memory = memory,
         .ranks = transport->ranks,
         .first = transport->rank,
         .end = transport->rank + 1,
@@ -36,16 +34,47 @@ static void conform(int64_t longest_message)
     ls_transport_close(transport);
 }
 
+static void conform_mpi(int64_t longest_message)
+{
+    ls_mpi_options options = {.longest_message = longest_message};
+    ls_transport *transport = NULL;
+
+    assert_ok(ls_transport_open_mpi(&transport, MPI_COMM_WORLD, &options));
+    conform(transport, LS__MEMORY_OF_CALLER);
+}
+
 static void test_whole_messages(void **state)
 {
     (void)state;
-    conform(0);
+    conform_mpi(0);
 }
 
 static void test_messages_split_at_1000_bytes(void **state)
 {
     (void)state;
-    conform(1000);
+    conform_mpi(1000);
+}
+
+static void conform_shm(ls__fleet_memory memory)
+{
+    ls_transport *transport = NULL;
+
+    assert_ok(ls_transport_open_shm(&transport, MPI_COMM_WORLD));
+    assert_int_equal(transport->per_node, transport->ranks);
+    conform(transport, memory);
+}
+
+static void test_shared_memory(void **state)
+{
+    (void)state;
+    conform_shm(LS__MEMORY_OF_TRANSPORT);
+}
+
+/* Messages from elsewhere go over MPI, in order with those that do not. */
+static void test_memory_that_is_not_shared(void **state)
+{
+    (void)state;
+    conform_shm(LS__MEMORY_OF_CALLER);
 }
 
 static void test_unusable_options(void **state)
@@ -59,8 +88,8 @@ static void test_unusable_options(void **state)
 }
 
 static const struct CMUnitTest tests[] = {
-    cmocka_unit_test(test_whole_messages),
-    cmocka_unit_test(test_messages_split_at_1000_bytes),
+    cmocka_unit_test(test_whole_messages),   cmocka_unit_test(test_messages_split_at_1000_bytes),
+    cmocka_unit_test(test_shared_memory),    cmocka_unit_test(test_memory_that_is_not_shared),
     cmocka_unit_test(test_unusable_options),
 };
 

@@ -26,7 +26,7 @@ typedef struct test_party {
 /* One case under way. */
 typedef struct test_scene {
     ls__fleet *fleet;
-    test_party *party; /* (LS__FLEET_MAX), by rank */
+    test_party *party[LS__FLEET_MAX]; /* by rank; NULL for ranks elsewhere */
     const ls_algorithm *algorithm;
     int64_t count;
     int step;
@@ -34,7 +34,7 @@ typedef struct test_scene {
 
 static test_party *party_of(test_scene *scene, int rank)
 {
-    return &scene->party[rank];
+    return scene->party[rank];
 }
 
 static ls_transport *transport_of(const test_scene *scene, int rank)
@@ -406,20 +406,39 @@ static void check_disagreements(test_scene *scene)
 
 /* ---- the suite ---- */
 
+void *ls__fleet_take(const ls__fleet *fleet, int rank, int64_t bytes, void **own)
+{
+    void *memory = NULL;
+
+    *own = NULL;
+    if (fleet->memory == LS__MEMORY_OF_TRANSPORT) {
+        assert_ok(ls_transport_memory(fleet->transport[rank], bytes, &memory));
+        return memory;
+    }
+    memory = aligned_alloc(64, (size_t)((bytes + 63) / 64 * 64));
+    assert_non_null(memory);
+    memset(memory, 0, (size_t)bytes);
+    *own = memory;
+    return memory;
+}
+
 void ls__conformance(ls__fleet *fleet)
 {
     static void (*const checks[])(test_scene *) = {
         check_all_reduces, check_order_of_sums, check_phases_apart,
         check_counters,    check_disagreements,
     };
-    test_party *parties = aligned_alloc(64, LS__FLEET_MAX * sizeof *parties);
+    test_scene scene = {.fleet = fleet};
+    void *own[LS__FLEET_MAX] = {0};
 
-    assert_non_null(parties);
     ls__conformance_of_messages(fleet);
+    for (int rank = fleet->first; rank < fleet->end; rank++)
+        scene.party[rank] = ls__fleet_take(fleet, rank, sizeof(test_party), &own[rank]);
     for (size_t i = 0; i < sizeof checks / sizeof checks[0]; i++) {
-        test_scene scene = {.fleet = fleet, .party = parties};
-        memset(parties, 0, LS__FLEET_MAX * sizeof *parties);
+        for (int rank = fleet->first; rank < fleet->end; rank++)
+            memset(scene.party[rank], 0, sizeof(test_party));
         checks[i](&scene);
     }
-    free(parties);
+    for (int rank = 0; rank < LS__FLEET_MAX; rank++)
+        free(own[rank]);
 }

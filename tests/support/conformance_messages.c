@@ -1,4 +1,5 @@
 /* The conformance suite's half on single messages. */
+#include <stdlib.h>
 #include <string.h>
 
 #include "support/conformance.h"
@@ -25,12 +26,12 @@ typedef struct test_scene {
     ls__fleet *fleet;
     int64_t expected; /* bytes, of step_wrong_length */
     int channel;
-    test_party party[LS__FLEET_MAX]; /* by rank */
+    test_party *party[LS__FLEET_MAX]; /* by rank; NULL for ranks elsewhere */
 } test_scene;
 
 static test_party *party_of(test_scene *scene, int rank)
 {
-    return &scene->party[rank];
+    return scene->party[rank];
 }
 
 static ls_transport *transport_of(const test_scene *scene, int rank)
@@ -221,11 +222,16 @@ void ls__conformance_of_messages(ls__fleet *fleet)
         check_combining,
         check_wrong_lengths,
     };
-    static test_scene scene;
+    test_scene scene = {.fleet = fleet};
+    void *own[LS__FLEET_MAX] = {0};
 
+    for (int rank = fleet->first; rank < fleet->end; rank++)
+        scene.party[rank] = ls__fleet_take(fleet, rank, sizeof(test_party), &own[rank]);
     for (size_t i = 0; i < sizeof checks / sizeof checks[0] && fleet->ranks > 1; i++) {
-        memset(&scene, 0, sizeof scene);
-        scene.fleet = fleet;
+        for (int rank = fleet->first; rank < fleet->end; rank++)
+            memset(scene.party[rank], 0, sizeof(test_party));
         checks[i](&scene);
     }
+    for (int rank = 0; rank < LS__FLEET_MAX; rank++)
+        free(own[rank]);
 }
