@@ -44,28 +44,38 @@ void ls__arena_close(ls__arena *arena)
     free(arena);
 }
 
-ls_status ls__arena_take(ls__arena *arena, ls__category category, int64_t count, int64_t size,
-                         void *out)
+ls_status ls__arena_book(ls__arena *arena, ls__category category, int64_t count, int64_t size,
+                         int64_t *bytes)
 {
     char needed[32];
     char left[32];
-    int64_t bytes = 0;
     int64_t padded = 0;
 
     assert(!arena->sealed && count >= 0 && size > 0);
-    LS_FAIL_IF(__builtin_mul_overflow(count, size, &bytes) ||
-                   __builtin_add_overflow(bytes, 2 * LS__ARENA_ALIGNMENT - 1, &padded),
+    LS_FAIL_IF(__builtin_mul_overflow(count, size, bytes) ||
+                   __builtin_add_overflow(*bytes, 2 * LS__ARENA_ALIGNMENT - 1, &padded),
                LS_NO_MEMORY,
                "%s need %lld times %lld bytes, more than any machine has: use a smaller model, "
                "--context or --micro-batch",
                ls__category_name(category), (long long)count, (long long)size);
-    LS_FAIL_IF(arena->limit > 0 && bytes > arena->limit - ls__arena_total(arena), LS_NO_MEMORY,
+    LS_FAIL_IF(arena->limit > 0 && *bytes > arena->limit - ls__arena_total(arena), LS_NO_MEMORY,
                "%s need %s (%lld bytes), %s are left for this rank: use a smaller model, "
                "--context or --micro-batch, or fewer ranks on this machine",
-               ls__category_name(category), ls__format_bytes(needed, sizeof needed, bytes),
-               (long long)bytes,
+               ls__category_name(category), ls__format_bytes(needed, sizeof needed, *bytes),
+               (long long)*bytes,
                ls__format_bytes(left, sizeof left, arena->limit - ls__arena_total(arena)));
+    arena->booked[category] += *bytes;
+    return LS_OK;
+}
 
+ls_status ls__arena_take(ls__arena *arena, ls__category category, int64_t count, int64_t size,
+                         void *out)
+{
+    char needed[32];
+    int64_t bytes = 0;
+
+    LS_TRY(ls__arena_book(arena, category, count, size, &bytes));
+    int64_t padded = bytes + 2 * LS__ARENA_ALIGNMENT - 1;
     padded -= padded % LS__ARENA_ALIGNMENT;
     piece *held = aligned_alloc(LS__ARENA_ALIGNMENT, (size_t)padded);
     LS_FAIL_IF(!held, LS_NO_MEMORY, "the system refused %s for %s",
@@ -74,7 +84,6 @@ ls_status ls__arena_take(ls__arena *arena, ls__category category, int64_t count,
     memset(held, 0, (size_t)padded);
     held->before = arena->last;
     arena->last = held;
-    arena->booked[category] += bytes;
     *(void **)out = (char *)held + LS__ARENA_ALIGNMENT;
     return LS_OK;
 }

@@ -42,6 +42,11 @@ void ls__arena_close(ls__arena *arena);
 ls_status ls__arena_take(ls__arena *arena, ls__category category, int64_t count, int64_t size,
                          void *piece);
 
+/* Books memory that comes from elsewhere and lives at least as long as the arena: *bytes = count
+ * times size. Refuses as ls__arena_take does. */
+ls_status ls__arena_book(ls__arena *arena, ls__category category, int64_t count, int64_t size,
+                         int64_t *bytes);
+
 /* From here on a request is a bug. */
 void ls__arena_seal(ls__arena *arena);
 

@@ -224,7 +224,7 @@ static int list_full(const verify_settings *settings, variant base, variant *lis
     int count = 0;
 
     for (int i = 0; i < settings->ranks.count; i++)
-        for (int algorithm = 0; algorithm < LS_ALGORITHM_COUNT; algorithm++)
+        for (int algorithm = 1; algorithm <= LS_ALGORITHM_COUNT; algorithm++)
             for (int small = 0; small < 2; small++)
                 for (int sharded = 0; sharded < 2; sharded++) {
                     variant v = base;
@@ -248,7 +248,7 @@ static int list_variants(const verify_settings *settings, variant base, variant 
         base.ranks = settings->ranks.value[i];
         add_variant(list, &count, base);
     }
-    for (int algorithm = 0; algorithm < LS_ALGORITHM_COUNT; algorithm++) {
+    for (int algorithm = 1; algorithm <= LS_ALGORITHM_COUNT; algorithm++) {
         variant v = base;
         v.algorithm = algorithm;
         if (algorithm != base.algorithm && base.reduce == LS__REDUCE_EXACT)
@@ -286,9 +286,9 @@ static void print_row(const variant *v, const outcome *o, const outcome *referen
     snprintf(steps, sizeof steps, "%lld/%lld", (long long)steps_in_common(reference, o),
              (long long)o->steps);
     printf("%5lld  %-9s  %-6s  %9s  %-7s  %12.8f  %11s  %10.3g  %s\n", (long long)v->ranks,
-           ls_algorithm_at(v->algorithm)->name, v->reduce == LS__REDUCE_EXACT ? "exact" : "f32",
-           ls__format_bytes(bucket, sizeof bucket, v->bucket), v->sharded ? "yes" : "no",
-           o->loaded.info.loss, steps, comparison->largest,
+           ls__train_allreduce_name(v->algorithm), v->reduce == LS__REDUCE_EXACT ? "exact" : "f32",
+           v->bucket > 0 ? ls__format_bytes(bucket, sizeof bucket, v->bucket) : "measured",
+           v->sharded ? "yes" : "no", o->loaded.info.loss, steps, comparison->largest,
            o == reference          ? "reference"
            : comparison->same_bits ? "yes"
                                    : "no");

@@ -6,22 +6,26 @@
 #include "base/fault.h"
 #include "comm/engine.h"
 
-/* Either a schedule, or the transport's own collectives (`library`): then reducing is its
- * all-reduce or, for elements that it cannot sum, an all-to-all of blocks whose copies the owner
- * combines in the order of ranks. */
+/* What carries a phase: a schedule, or a collective of the transport's own library. One of the two
+ * is NULL. */
+typedef struct carrier {
+    ls_collective *schedule;
+    ls_operation *library;
+} carrier;
+
+/* By the library, reducing is its all-reduce or, for elements that it cannot sum, an all-to-all of
+ * blocks whose copies the owner combines in the order of ranks. */
 struct ls__reduction {
     ls_transport *transport;
     ls__reduction_plan plan;
-    ls_collective *schedule;
-    ls_operation *library;
+    carrier carrier;
+    bool copies; /* are on their way */
 };
 
 struct ls__sharing {
-    ls_transport *transport;
-    ls_payload payload;
+    ls__sharing_plan plan;
     ls_element_type unit; /* it is only copied */
-    ls_collective *schedule;
-    ls_operation *library;
+    carrier carrier;
 };
 
 ls_range ls__owned_units(const ls_algorithm *algorithm, ls_layout layout, int rank, int64_t units)
@@ -33,39 +37,42 @@ ls_range ls__owned_units(const ls_algorithm *algorithm, ls_layout layout, int ra
 
 /* ---- either way ---- */
 
-static ls_status run_schedule(ls_collective *collective, double timeout_seconds)
-{
-    LS_TRY(ls_collective_start(collective));
-    ls__fault_here(LS__FAULT_COLLECTIVE);
-    return ls_collective_wait(collective, timeout_seconds);
-}
-
-static ls_status open_library(ls_transport *transport, const ls_algorithm *algorithm, int64_t bytes,
-                              ls_operation **library)
+static ls_status open_carrier(carrier *opened, ls_transport *transport, const char *algorithm,
+                              const ls_schedule *schedule, const ls_payload *payload)
 {
     const ls_transport_table *table = transport->table;
 
+    if (schedule)
+        return ls_collective_open(&opened->schedule, transport, schedule, payload);
     LS_FAIL_IF(!table->all_reduce || !table->exchange_blocks || !table->gather_blocks, LS_BAD_USAGE,
                "the %s transport has no collectives of its own, as algorithm %s needs: choose "
                "another of " LS_ALGORITHM_NAMES,
-               table->name, algorithm->name);
-    return table->operation_open(transport, bytes, library);
+               table->name, algorithm);
+    return table->operation_open(transport, payload->count * payload->type->size, &opened->library);
 }
 
-static ls_status wait_library(ls_operation *library, double timeout_seconds)
+static void close_carrier(carrier *opened)
 {
-    double deadline = ls__clock_seconds() + timeout_seconds;
-    const ls_transport_table *table = library->transport->table;
-    bool done = false;
+    ls_collective_close(opened->schedule);
+    if (opened->library)
+        opened->library->transport->table->operation_close(opened->library);
+}
 
-    ls__fault_here(LS__FAULT_COLLECTIVE);
-    for (;;) {
-        LS_TRY(table->test(library, &done));
-        if (done)
-            return LS_OK;
-        if (ls__yield_until(deadline))
-            return ls__library_timed_out(table->name, timeout_seconds);
+static ls_status advance_carrier(const carrier *by, bool *done)
+{
+    if (by->schedule)
+        return ls_collective_advance(by->schedule, done);
+    return by->library->transport->table->test(by->library, done);
+}
+
+static ls_status carrier_timed_out(const carrier *by, double seconds, int64_t all, ls_range *units)
+{
+    if (by->schedule) {
+        *units = ls__collective_waits_for(by->schedule);
+        return ls__collective_timed_out(by->schedule, seconds);
     }
+    *units = (ls_range){0, all};
+    return ls__library_timed_out(by->library->transport->table->name, seconds);
 }
 
 /* ---- reduction ---- */
@@ -80,30 +87,23 @@ int64_t ls__reduction_scratch(const ls_algorithm *algorithm, ls_layout layout, i
     return bytes > 0 ? bytes : 1;
 }
 
-static ls_status open_reduction(ls__reduction *reduction)
-{
-    const ls__reduction_plan *plan = &reduction->plan;
-    ls_payload payload = {
-        .data = plan->data, .count = plan->units, .type = plan->type, .scratch = plan->scratch};
-
-    if (plan->algorithm->reduce)
-        return ls_collective_open(&reduction->schedule, reduction->transport,
-                                  plan->algorithm->reduce, &payload);
-    return open_library(reduction->transport, plan->algorithm, plan->units * plan->type->size,
-                        &reduction->library);
-}
-
 ls_status ls__reduction_open(ls__reduction **reduction, ls_transport *transport,
                              const ls__reduction_plan *plan)
 {
     ls__reduction *opened = calloc(1, sizeof *opened);
+    ls_payload payload = {.data = plan->data,
+                          .count = plan->units,
+                          .type = plan->type,
+                          .scratch = plan->scratch,
+                          .channel = plan->channel};
 
     LS_FAIL_IF(!opened, LS_NO_MEMORY, "no memory for a reduction");
     opened->transport = transport;
     opened->plan = *plan;
-    ls_status status = open_reduction(opened);
+    ls_status status = open_carrier(&opened->carrier, transport, plan->algorithm->name,
+                                    plan->algorithm->reduce, &payload);
     if (status != LS_OK) {
-        ls__reduction_close(opened);
+        free(opened);
         return status;
     }
     *reduction = opened;
@@ -114,9 +114,7 @@ void ls__reduction_close(ls__reduction *reduction)
 {
     if (!reduction)
         return;
-    ls_collective_close(reduction->schedule);
-    if (reduction->library)
-        reduction->transport->table->operation_close(reduction->library);
+    close_carrier(&reduction->carrier);
     free(reduction);
 }
 
@@ -136,60 +134,59 @@ static void combine_copies(const ls__reduction *reduction)
     }
 }
 
-static ls_status reduce_by_library(const ls__reduction *reduction, double timeout_seconds)
+static ls_status start_library(ls__reduction *reduction)
 {
     const ls__reduction_plan *plan = &reduction->plan;
     const ls_transport_table *table = reduction->transport->table;
     const ls_element_type *type = plan->library_type;
 
-    if (type) {
-        LS_TRY(table->all_reduce(reduction->library, plan->data,
-                                 plan->units * (plan->type->size / type->size), type));
-        return wait_library(reduction->library, timeout_seconds);
-    }
-    LS_TRY(table->exchange_blocks(reduction->library, plan->data, plan->scratch, plan->units,
-                                  plan->type->size));
-    LS_TRY(wait_library(reduction->library, timeout_seconds));
-    combine_copies(reduction);
+    if (type)
+        return table->all_reduce(reduction->carrier.library, plan->data,
+                                 plan->units * (plan->type->size / type->size), type);
+    reduction->copies = true;
+    return table->exchange_blocks(reduction->carrier.library, plan->data, plan->scratch,
+                                  plan->units, plan->type->size);
+}
+
+ls_status ls__reduction_start(ls__reduction *reduction)
+{
+    LS_TRY(reduction->carrier.schedule ? ls_collective_start(reduction->carrier.schedule)
+                                       : start_library(reduction));
+    ls__fault_here(LS__FAULT_COLLECTIVE);
     return LS_OK;
 }
 
-ls_range ls__reduction_waits_for(const ls__reduction *reduction)
+ls_status ls__reduction_advance(ls__reduction *reduction, bool *done)
 {
-    if (reduction->schedule)
-        return ls__collective_waits_for(reduction->schedule);
-    return (ls_range){0, reduction->plan.units};
+    LS_TRY(advance_carrier(&reduction->carrier, done));
+    if (*done && reduction->copies) {
+        reduction->copies = false;
+        combine_copies(reduction);
+    }
+    return LS_OK;
 }
 
-ls_status ls__reduction_run(ls__reduction *reduction, double timeout_seconds)
+ls_status ls__reduction_timed_out(const ls__reduction *reduction, double seconds, ls_range *units)
 {
-    if (reduction->schedule)
-        return run_schedule(reduction->schedule, timeout_seconds);
-    return reduce_by_library(reduction, timeout_seconds);
+    return carrier_timed_out(&reduction->carrier, seconds, reduction->plan.units, units);
 }
 
 /* ---- sharing ---- */
 
-static ls_status open_sharing(ls__sharing *sharing, const ls_algorithm *algorithm)
-{
-    if (algorithm->distribute)
-        return ls_collective_open(&sharing->schedule, sharing->transport, algorithm->distribute,
-                                  &sharing->payload);
-    return open_library(sharing->transport, algorithm, 1, &sharing->library);
-}
-
 ls_status ls__sharing_open(ls__sharing **sharing, ls_transport *transport,
-                           const ls_algorithm *algorithm, void *data, int64_t units, int64_t size)
+                           const ls__sharing_plan *plan)
 {
     ls__sharing *opened = calloc(1, sizeof *opened);
 
     LS_FAIL_IF(!opened, LS_NO_MEMORY, "no memory for a sharing");
-    opened->transport = transport;
-    opened->unit = (ls_element_type){.name = "unit", .size = size};
-    opened->payload = (ls_payload){.data = data, .count = units, .type = &opened->unit};
-    ls_status status = open_sharing(opened, algorithm);
+    opened->plan = *plan;
+    opened->unit = (ls_element_type){.name = "unit", .size = plan->size};
+    ls_payload payload = {
+        .data = plan->data, .count = plan->units, .type = &opened->unit, .channel = plan->channel};
+    ls_status status = open_carrier(&opened->carrier, transport, plan->algorithm->name,
+                                    plan->algorithm->distribute, &payload);
     if (status != LS_OK) {
-        ls__sharing_close(opened);
+        free(opened);
         return status;
     }
     *sharing = opened;
@@ -200,26 +197,44 @@ void ls__sharing_close(ls__sharing *sharing)
 {
     if (!sharing)
         return;
-    ls_collective_close(sharing->schedule);
-    if (sharing->library)
-        sharing->transport->table->operation_close(sharing->library);
+    close_carrier(&sharing->carrier);
     free(sharing);
 }
 
-ls_range ls__sharing_waits_for(const ls__sharing *sharing)
+ls_status ls__sharing_start(ls__sharing *sharing)
 {
-    if (sharing->schedule)
-        return ls__collective_waits_for(sharing->schedule);
-    return (ls_range){0, sharing->payload.count};
+    const ls__sharing_plan *plan = &sharing->plan;
+    ls_operation *library = sharing->carrier.library;
+
+    LS_TRY(library ? library->transport->table->gather_blocks(library, plan->data, plan->units,
+                                                              plan->size)
+                   : ls_collective_start(sharing->carrier.schedule));
+    ls__fault_here(LS__FAULT_COLLECTIVE);
+    return LS_OK;
+}
+
+ls_status ls__sharing_advance(ls__sharing *sharing, bool *done)
+{
+    return advance_carrier(&sharing->carrier, done);
+}
+
+ls_status ls__sharing_timed_out(const ls__sharing *sharing, double seconds, ls_range *units)
+{
+    return carrier_timed_out(&sharing->carrier, seconds, sharing->plan.units, units);
 }
 
 ls_status ls__sharing_run(ls__sharing *sharing, double timeout_seconds)
 {
-    const ls_payload *payload = &sharing->payload;
+    double deadline = ls__clock_seconds() + timeout_seconds;
+    ls_range units;
+    bool done = false;
 
-    if (sharing->schedule)
-        return run_schedule(sharing->schedule, timeout_seconds);
-    LS_TRY(sharing->transport->table->gather_blocks(sharing->library, payload->data, payload->count,
-                                                    payload->type->size));
-    return wait_library(sharing->library, timeout_seconds);
+    LS_TRY(ls__sharing_start(sharing));
+    for (;;) {
+        LS_TRY(ls__sharing_advance(sharing, &done));
+        if (done)
+            return LS_OK;
+        if (ls__yield_until(deadline))
+            return ls__sharing_timed_out(sharing, timeout_seconds, &units);
+    }
 }

@@ -41,8 +41,11 @@ ls_status ls__spill_post_open(ls__spill_post **post, ls_exact *exact, const ls__
     if (!opened->spills)
         status = LS_FAIL(LS_NO_MEMORY, "no memory for the spill counts of %d ranks", ranks);
     else
-        status = ls__sharing_open(&opened->sharing, ls__world_control(world), &ls_algorithm_ring,
-                                  opened->spills, ranks, sizeof *opened->spills);
+        status = ls__sharing_open(&opened->sharing, ls__world_control(world),
+                                  &(ls__sharing_plan){.algorithm = &ls_algorithm_ring,
+                                                      .units = ranks,
+                                                      .data = opened->spills,
+                                                      .size = sizeof *opened->spills});
     if (status != LS_OK) {
         ls__spill_post_close(opened);
         return status;

@@ -478,6 +478,8 @@ static ls_status take_memory(ls_transport *base, int64_t bytes, void **memory)
     ls__window *window = &transport->memory[transport->windows];
     ls_status status = LS_NO_MEMORY;
 
+    if (transport->node_ranks == 1)
+        return ls_transport_memory(transport->library, bytes, memory);
     if (transport->windows < WINDOWS_MAX)
         status = ls__window_open(window, transport->node, bytes);
     if (status == LS_OK) {
@@ -594,6 +596,8 @@ static ls_status open_boxes(shm_transport *transport)
     int ranks = transport->node_ranks;
     int own = transport->node_rank;
 
+    if (ranks == 1)
+        return LS_OK;
     LS_TRY(ls__window_open(&transport->boxes, transport->node,
                            (int64_t)sizeof(letter) * LETTERS * ranks));
     for (int i = 0; i < ranks; i++) {

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/statvfs.h>
 #include <unistd.h>
 
@@ -39,22 +40,29 @@ static ls_status all_true(MPI_Comm node, bool mine, bool *all)
     return LS_OK;
 }
 
+/* Also what `ulimit -f` allows a file, which a window is. */
 static int64_t room(void)
 {
     struct statvfs found;
+    struct rlimit file;
+    int64_t left = INT64_MAX; /* another system, with another place */
 
-    if (statvfs(folder, &found) != 0)
-        return INT64_MAX; /* another system, with another place */
-    return (int64_t)found.f_bavail * (int64_t)found.f_frsize;
+    if (statvfs(folder, &found) == 0)
+        left = (int64_t)found.f_bavail * (int64_t)found.f_frsize;
+    if (getrlimit(RLIMIT_FSIZE, &file) == 0 && file.rlim_cur < (rlim_t)left)
+        left = (int64_t)file.rlim_cur;
+    return left;
 }
 
 static ls_status too_small(int64_t needed, int64_t left)
 {
     char text[2][32];
 
-    return LS_FAIL(LS_NO_MEMORY, "the ranks on this node need %s of shared memory, %s has %s left",
-                   ls__format_bytes(text[0], sizeof text[0], needed), folder,
-                   ls__format_bytes(text[1], sizeof text[1], left));
+    return LS_FAIL(
+        LS_NO_MEMORY,
+        "the ranks on this node need %s of shared memory, of which %s and `ulimit -f` leave %s",
+        ls__format_bytes(text[0], sizeof text[0], needed), folder,
+        ls__format_bytes(text[1], sizeof text[1], left));
 }
 
 /* Rank 0 looks, before any rank takes something. */

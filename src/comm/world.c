@@ -7,10 +7,10 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "base/log.h"
 #include "comm/engine.h"
 #include "comm/mpi_check.h"
 #include "comm/watch.h"
-#include "base/log.h"
 #include "lockstep/transport_mpi.h"
 #include "lockstep/transport_shm.h"
 
@@ -170,6 +170,15 @@ void ls__world_set_timeout(ls__world *world, double seconds)
 ls_transport *ls__world_transport(ls__world *world)
 {
     return world->data;
+}
+
+ls_status ls__world_memory(ls__world *world, ls__arena *arena, ls__category category, int64_t count,
+                           int64_t size, void *memory)
+{
+    int64_t bytes = 0;
+
+    LS_TRY(ls__world_agree(world, ls__arena_book(arena, category, count, size, &bytes)));
+    return ls_transport_memory(world->data, bytes, memory);
 }
 
 ls_transport *ls__world_control(ls__world *world)

@@ -10,6 +10,7 @@
 
 #include <stdint.h>
 
+#include "base/arena.h"
 #include "lockstep/status.h"
 #include "lockstep/transport.h"
 
@@ -30,6 +31,11 @@ void ls__world_set_timeout(ls__world *world, double seconds);
 
 /* The transport between all ranks; the world's own, closed with it. */
 ls_transport *ls__world_transport(ls__world *world);
+
+/* ls_transport_memory of that transport, booked in the arena, whose limit counts. *memory is never
+ * NULL on success. */
+ls_status ls__world_memory(ls__world *world, ls__arena *arena, ls__category category, int64_t count,
+                           int64_t size, void *memory);
 
 /* Another one, for control data, so that the counters of the first are those of the step's data. */
 ls_transport *ls__world_control(ls__world *world);

@@ -29,9 +29,10 @@ typedef struct ls__step_metrics {
     double items;     /* tokens or images of the global batch */
     double seconds;   /* of the whole step */
     double compute_seconds;
-    double comm_seconds; /* in the gradient's all-reduce */
-    int64_t bytes_sent;  /* by this rank, in it */
-    ls__digest digest;   /* of all parameters after the update */
+    double comm_seconds;   /* in the gradient's all-reduce, after backward */
+    double hidden_seconds; /* of compute_seconds: part of the all-reduce was under way */
+    int64_t bytes_sent;    /* by this rank, in it */
+    ls__digest digest;     /* of all parameters after the update */
 } ls__step_metrics;
 
 typedef struct ls__eval_metrics {

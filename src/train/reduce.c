@@ -3,29 +3,65 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/clock.h"
+#include "comm/engine.h"
+#include "comm/policy.h"
 #include "comm/reduction.h"
 #include "comm/spills.h"
 #include "lockstep/exact.h"
+#include "train/bucket.h"
+
+/* Buckets that are being reduced, and as many that are being shared, at any time. */
+enum { IN_FLIGHT = 4 };
+
+/* Buckets are numbered in the order in which backward completes them, from the end of the array:
+ *
+ *     0 ........................................ shared ..... reduced ..... ready ..... buckets
+ *       at all ranks                             | being      | being       | complete  | gradient
+ *                                                | shared     | reduced     | here      | to come
+ *
+ * All ranks start them in this order. */
+typedef struct bucket_progress {
+    int64_t ready;   /* complete on this rank */
+    int64_t started; /* reductions begun */
+    int64_t reduced; /* reductions done */
+    int64_t rounded; /* means stand at their owners and may be shared */
+    int64_t sharing; /* sharings begun */
+    int64_t shared;  /* sharings done */
+} bucket_progress;
 
 struct ls__reducer {
     ls__world *world;
     int64_t padded; /* elements */
     double micro_batches;
     float *mean;   /* (padded); with --reduce f32 the sums too */
-    double *lanes; /* (padded); exact only, as all that follows until the buckets */
+    double *lanes; /* (padded); exact only, as all that follows until `stalled` */
     ls_exact *exact;
     ls__spill_range *spill_ranges; /* (buckets, ranks) */
     ls__spill_post *post;
-    int64_t spilled;
+    int64_t spilled;      /* in all steps */
+    int64_t spilled_now;  /* in this step */
     ls_range stalled;     /* elements */
     ls_element_type unit; /* of the sums, LS__REDUCE_UNIT elements */
     int64_t bucket_units;
     int64_t buckets;
+    int64_t in_flight;
     const ls_algorithm *algorithm;
     ls__reduction **reduction; /* (buckets) */
     ls__sharing **sharing;     /* (buckets) of the shared array */
     ls__sharing **norms;       /* (buckets) of block_norms; NULL where nobody asks */
     double *block_norms;       /* (units) sums of squares */
+
+    /* ---- the step ---- */
+    bool shares_mean;  /* so a bucket can be shared as soon as it is rounded */
+    bool last;         /* this rank's last micro-batch is under way */
+    bool learned;      /* `expected` is known */
+    int64_t *expected; /* (buckets) elements that backward hands out for one micro-batch */
+    int64_t *handed;   /* (buckets) so far */
+    bucket_progress progress;
+    ls_status status;       /* of what failed inside the sink */
+    double in_flight_since; /* clock; 0: nothing is in flight */
+    double hidden_seconds;
 };
 
 int64_t ls__reducer_padded(int64_t parameters)
@@ -46,31 +82,26 @@ static void combine_lanes(void *exact, void *into, const void *from, int64_t uni
     ls_exact_combine_into(exact, into, from, units * LS__REDUCE_UNIT);
 }
 
-static void add_floats(void *context, int64_t offset, int64_t count, const float *addend)
+/* What ranks read from each other, on all ranks in the same order. */
+static ls_status take_memory(ls__reducer *reducer, bool exact, ls__arena *arena)
 {
-    ls__reducer *reducer = context;
-
-    ls_sum_f32.combine(NULL, reducer->mean + offset, addend, count);
+    LS_TRY(ls__world_memory(reducer->world, arena, LS__GRADIENTS, reducer->padded, sizeof(float),
+                            &reducer->mean));
+    if (!exact)
+        return LS_OK;
+    return ls__world_memory(reducer->world, arena, LS__LANES, reducer->padded, sizeof(double),
+                            &reducer->lanes);
 }
 
-static void add_lanes(void *context, int64_t offset, int64_t count, const float *addend)
-{
-    ls__reducer *reducer = context;
-
-    ls_exact_add(reducer->exact, offset, addend, count);
-}
-
-static ls_status open_sums(ls__reducer *reducer, bool exact, ls__arena *arena)
+static ls_status open_sums(ls__reducer *reducer, bool exact)
 {
     int64_t size = LS__REDUCE_UNIT;
 
-    LS_TRY(ls__arena_take(arena, LS__GRADIENTS, reducer->padded, sizeof(float), &reducer->mean));
     if (!exact) {
         size *= (int64_t)sizeof(float);
         reducer->unit = (ls_element_type){.name = "f32", .size = size, .combine = combine_floats};
         return LS_OK;
     }
-    LS_TRY(ls__arena_take(arena, LS__LANES, reducer->padded, sizeof(double), &reducer->lanes));
     LS_TRY(ls_exact_open(&reducer->exact, reducer->padded, reducer->lanes));
     size *= (int64_t)sizeof(double);
     reducer->unit = (ls_element_type){
@@ -80,13 +111,13 @@ static ls_status open_sums(ls__reducer *reducer, bool exact, ls__arena *arena)
 
 /* ---- buckets ---- */
 
-/* The units of a bucket: all have bucket_units, but for the last. */
+/* The units of a bucket: all have bucket_units, but for the last one, which begins the array. */
 static ls_range bucket_range(const ls__reducer *reducer, int64_t bucket)
 {
-    int64_t offset = bucket * reducer->bucket_units;
-    int64_t left = reducer->padded / LS__REDUCE_UNIT - offset;
+    int64_t end = reducer->padded / LS__REDUCE_UNIT - bucket * reducer->bucket_units;
+    int64_t offset = end > reducer->bucket_units ? end - reducer->bucket_units : 0;
 
-    return (ls_range){offset, left < reducer->bucket_units ? left : reducer->bucket_units};
+    return (ls_range){offset, end - offset};
 }
 
 static void cut_buckets(ls__reducer *reducer, int64_t bucket_bytes)
@@ -96,9 +127,23 @@ static void cut_buckets(ls__reducer *reducer, int64_t bucket_bytes)
 
     reducer->bucket_units = wanted < 1 ? 1 : wanted < units ? wanted : units;
     reducer->buckets = (units + reducer->bucket_units - 1) / reducer->bucket_units;
+    reducer->in_flight = reducer->buckets < IN_FLIGHT ? reducer->buckets : IN_FLIGHT;
+    if (!reducer->algorithm->reduce)
+        reducer->in_flight = 1; /* its scratch has room for a whole bucket */
 }
 
-/* One bucket runs at a time, so all use the same scratch; the first is the largest. */
+static ls_layout layout_of(const ls__reducer *reducer)
+{
+    return ls_transport_layout(ls__world_transport(reducer->world));
+}
+
+static char *sums_of(const ls__reducer *reducer)
+{
+    return reducer->exact ? (char *)reducer->lanes : (char *)reducer->mean;
+}
+
+/* A bucket uses the channel and the scratch of the one `in_flight` before it, which is done by
+ * then; the first is the largest. */
 static ls_status open_reductions(ls__reducer *reducer, ls__arena *arena)
 {
     ls_transport *transport = ls__world_transport(reducer->world);
@@ -107,17 +152,19 @@ static ls_status open_reductions(ls__reducer *reducer, ls__arena *arena)
         .type = &reducer->unit,
         .library_type = reducer->exact ? NULL : &ls_sum_f32,
     };
-    int64_t bytes = ls__reduction_scratch(reducer->algorithm, ls_transport_layout(transport),
+    int64_t bytes = ls__reduction_scratch(reducer->algorithm, layout_of(reducer),
                                           reducer->bucket_units, &reducer->unit);
-    char *sums = reducer->exact ? (char *)reducer->lanes : (char *)reducer->mean;
+    char *scratch = NULL;
 
-    LS_TRY(ls__arena_take(arena, LS__COMMUNICATION, bytes, 1, &plan.scratch));
+    LS_TRY(ls__arena_take(arena, LS__COMMUNICATION, reducer->in_flight, bytes, &scratch));
     LS_TRY(ls__arena_take(arena, LS__COMMUNICATION, reducer->buckets, sizeof(ls__reduction *),
                           &reducer->reduction));
     for (int64_t i = 0; i < reducer->buckets; i++) {
         ls_range range = bucket_range(reducer, i);
         plan.units = range.count;
-        plan.data = sums + range.offset * reducer->unit.size;
+        plan.data = sums_of(reducer) + range.offset * reducer->unit.size;
+        plan.scratch = scratch + i % reducer->in_flight * bytes;
+        plan.channel = (int)(i % reducer->in_flight);
         LS_TRY(ls__reduction_open(&reducer->reduction[i], transport, &plan));
     }
     return LS_OK;
@@ -127,12 +174,16 @@ static ls_status open_reductions(ls__reducer *reducer, ls__arena *arena)
 static ls_status open_sharings(ls__reducer *reducer, ls_transport *transport, void *data,
                                int64_t size, ls__arena *arena, ls__sharing ***sharings)
 {
+    ls__sharing_plan plan = {.algorithm = reducer->algorithm, .size = size};
+
     LS_TRY(ls__arena_take(arena, LS__COMMUNICATION, reducer->buckets, sizeof(ls__sharing *),
                           sharings));
     for (int64_t i = 0; i < reducer->buckets; i++) {
         ls_range range = bucket_range(reducer, i);
-        LS_TRY(ls__sharing_open(&(*sharings)[i], transport, reducer->algorithm,
-                                (char *)data + range.offset * size, range.count, size));
+        plan.units = range.count;
+        plan.data = (char *)data + range.offset * size;
+        plan.channel = (int)(IN_FLIGHT + i % reducer->in_flight);
+        LS_TRY(ls__sharing_open(&(*sharings)[i], transport, &plan));
     }
     return LS_OK;
 }
@@ -162,22 +213,46 @@ static ls_status open_post(ls__reducer *reducer, ls__arena *arena)
 
 /* ---- life cycle ---- */
 
-static ls_status set_up(ls__reducer *reducer, const ls__train_settings *settings, float *shared,
-                        ls__arena *arena)
+static ls_status open_counters(ls__reducer *reducer, ls__arena *arena)
 {
-    bool exact = settings->reduce == LS__REDUCE_EXACT;
+    LS_TRY(ls__arena_take(arena, LS__COMMUNICATION, reducer->buckets, sizeof(int64_t),
+                          &reducer->expected));
+    return ls__arena_take(arena, LS__COMMUNICATION, reducer->buckets, sizeof(int64_t),
+                          &reducer->handed);
+}
 
-    if (exact)
-        LS_TRY(ls_exact_check_machine());
-    LS_TRY(open_sums(reducer, exact, arena));
-    cut_buckets(reducer, settings->bucket);
+static ls_status open_all(ls__reducer *reducer, float *shared, ls__arena *arena)
+{
     LS_TRY(open_reductions(reducer, arena));
     LS_TRY(open_sharings(reducer, ls__world_transport(reducer->world),
                          shared ? shared : reducer->mean, LS__REDUCE_UNIT * (int64_t)sizeof(float),
                          arena, &reducer->sharing));
+    LS_TRY(open_counters(reducer, arena));
     if (shared)
         LS_TRY(open_norms(reducer, arena));
-    return exact ? open_post(reducer, arena) : LS_OK;
+    return reducer->exact ? open_post(reducer, arena) : LS_OK;
+}
+
+static ls_status set_up(ls__reducer *reducer, const ls__train_settings *settings, float *shared,
+                        ls__arena *arena)
+{
+    bool exact = settings->reduce == LS__REDUCE_EXACT;
+    int64_t bucket = settings->bucket;
+    ls_status status = exact ? ls_exact_check_machine() : LS_OK;
+
+    LS_TRY(take_memory(reducer, exact, arena));
+    if (status == LS_OK)
+        status = open_sums(reducer, exact);
+    LS_TRY(ls__world_agree(reducer->world, status));
+    reducer->algorithm =
+        settings->allreduce == LS__ALLREDUCE_AUTO
+            ? ls__choose_algorithm(layout_of(reducer), reducer->padded * (int64_t)sizeof(float))
+            : ls_algorithm_at(settings->allreduce - 1);
+    if (bucket == 0)
+        LS_TRY(ls__bucket_measure(reducer->world, reducer->algorithm, &reducer->unit,
+                                  sums_of(reducer), reducer->padded / LS__REDUCE_UNIT, &bucket));
+    cut_buckets(reducer, bucket);
+    return ls__world_agree(reducer->world, open_all(reducer, shared, arena));
 }
 
 ls_status ls__reducer_open(ls__reducer **reducer, const ls__train_settings *settings,
@@ -189,8 +264,8 @@ ls_status ls__reducer_open(ls__reducer **reducer, const ls__train_settings *sett
     opened->world = world;
     opened->padded = ls__reducer_padded(parameters);
     opened->micro_batches = (double)ls__micro_batches(settings);
-    opened->algorithm = ls_algorithm_at(settings->allreduce);
-    ls_status status = ls__world_agree(world, set_up(opened, settings, shared, arena));
+    opened->shares_mean = !shared;
+    ls_status status = set_up(opened, settings, shared, arena);
     if (status != LS_OK) {
         ls__reducer_close(opened);
         return status;
@@ -218,30 +293,12 @@ void ls__reducer_close(ls__reducer *reducer)
     free(reducer);
 }
 
-/* ---- a step ---- */
+/* ---- means ---- */
 
-ls__gradient_sink ls__reducer_start(ls__reducer *reducer)
+/* The one rounding: sums to means, of what this rank owns. */
+static void round_owned(ls__reducer *reducer, int64_t bucket)
 {
-    if (reducer->exact) {
-        ls_exact_reset(reducer->exact);
-        return (ls__gradient_sink){.ready = add_lanes, .context = reducer};
-    }
-    memset(reducer->mean, 0, (size_t)reducer->padded * sizeof *reducer->mean);
-    return (ls__gradient_sink){.ready = add_floats, .context = reducer};
-}
-
-static ls_status deliver_spills(ls__reducer *reducer)
-{
-    int64_t spilled = 0;
-
-    LS_TRY(ls__spill_post_deliver(reducer->post, &spilled));
-    reducer->spilled += spilled;
-    return LS_OK;
-}
-
-/* The one rounding: sums to means. */
-static void round_owned(ls__reducer *reducer, ls_range owned)
-{
+    ls_range owned = ls__reducer_owned(reducer, bucket, ls__world_rank(reducer->world));
     float *mean = reducer->mean + owned.offset;
     float divisor = (float)reducer->micro_batches;
 
@@ -251,6 +308,161 @@ static void round_owned(ls__reducer *reducer, ls_range owned)
     }
     for (int64_t i = 0; i < owned.count; i++)
         mean[i] /= divisor;
+}
+
+/* A mean that goes to all ranks is rounded at once: spills come after all reductions, and are so
+ * rare that doing it again is cheaper than waiting for them. */
+static bool rounds_at_once(const ls__reducer *reducer)
+{
+    return reducer->shares_mean && reducer->algorithm->reduce;
+}
+
+/* ---- buckets on their way: nothing here blocks ---- */
+
+static ls_status start_reduction(ls__reducer *reducer, int64_t bucket)
+{
+    ls_range units = bucket_range(reducer, bucket);
+
+    if (reducer->exact)
+        ls_exact_settle(reducer->exact, units.offset * LS__REDUCE_UNIT,
+                        units.count * LS__REDUCE_UNIT);
+    return ls__reduction_start(reducer->reduction[bucket]);
+}
+
+static ls_status advance_reductions(ls__reducer *reducer)
+{
+    bucket_progress *at = &reducer->progress;
+
+    while (at->started < at->ready && at->started - at->reduced < reducer->in_flight)
+        LS_TRY(start_reduction(reducer, at->started++));
+    for (int64_t i = at->reduced; i < at->started; i++) {
+        bool done = false;
+        LS_TRY(ls__reduction_advance(reducer->reduction[i], &done));
+        if (!done || i != at->reduced)
+            continue;
+        at->reduced++;
+        if (rounds_at_once(reducer)) {
+            round_owned(reducer, i);
+            at->rounded++;
+        }
+    }
+    return LS_OK;
+}
+
+static ls_status advance_sharings(ls__reducer *reducer)
+{
+    bucket_progress *at = &reducer->progress;
+
+    while (at->sharing < at->rounded && at->sharing - at->shared < reducer->in_flight)
+        LS_TRY(ls__sharing_start(reducer->sharing[at->sharing++]));
+    for (int64_t i = at->shared; i < at->sharing; i++) {
+        bool done = false;
+        LS_TRY(ls__sharing_advance(reducer->sharing[i], &done));
+        if (done && i == at->shared)
+            at->shared++;
+    }
+    return LS_OK;
+}
+
+/* Keeps the time during which something is in flight. */
+static void note_flight(ls__reducer *reducer)
+{
+    const bucket_progress *at = &reducer->progress;
+    bool flying = at->started > at->reduced || at->sharing > at->shared;
+
+    if (flying && reducer->in_flight_since == 0)
+        reducer->in_flight_since = ls__clock_seconds();
+    if (!flying && reducer->in_flight_since > 0) {
+        reducer->hidden_seconds += ls__clock_seconds() - reducer->in_flight_since;
+        reducer->in_flight_since = 0;
+    }
+}
+
+static ls_status advance(ls__reducer *reducer)
+{
+    LS_TRY(advance_reductions(reducer));
+    return advance_sharings(reducer);
+}
+
+/* ---- addends ---- */
+
+/* Counts what backward handed out, by bucket. */
+static void note_handed(ls__reducer *reducer, int64_t offset, int64_t count)
+{
+    int64_t size = reducer->bucket_units * LS__REDUCE_UNIT;
+    int64_t end = reducer->padded - offset; /* both from the end of the array */
+    int64_t begin = end - count;
+
+    for (int64_t bucket = begin / size; bucket * size < end; bucket++) {
+        int64_t from = bucket * size > begin ? bucket * size : begin;
+        int64_t to = (bucket + 1) * size < end ? (bucket + 1) * size : end;
+        reducer->handed[bucket] += to - from;
+    }
+}
+
+/* Backward hands out the same for every micro-batch: what it was for the first tells when a bucket
+ * of a later one is complete. */
+static void learn(ls__reducer *reducer)
+{
+    if (reducer->learned)
+        return;
+    memcpy(reducer->expected, reducer->handed, (size_t)reducer->buckets * sizeof(int64_t));
+    reducer->learned = true;
+}
+
+/* Sends off the buckets that are complete, and helps those on their way along. */
+static void make_progress(ls__reducer *reducer)
+{
+    bucket_progress *at = &reducer->progress;
+
+    if (!reducer->last || !reducer->learned || reducer->status != LS_OK)
+        return;
+    while (at->ready < reducer->buckets &&
+           reducer->handed[at->ready] == reducer->expected[at->ready])
+        at->ready++;
+    reducer->status = advance(reducer);
+    note_flight(reducer);
+}
+
+static void add_floats(void *context, int64_t offset, int64_t count, const float *addend)
+{
+    ls__reducer *reducer = context;
+
+    ls_sum_f32.combine(NULL, reducer->mean + offset, addend, count);
+    note_handed(reducer, offset, count);
+    make_progress(reducer);
+}
+
+static void add_lanes(void *context, int64_t offset, int64_t count, const float *addend)
+{
+    ls__reducer *reducer = context;
+
+    ls_exact_add(reducer->exact, offset, addend, count);
+    note_handed(reducer, offset, count);
+    make_progress(reducer);
+}
+
+/* ---- a step ---- */
+
+ls__gradient_sink ls__reducer_start(ls__reducer *reducer)
+{
+    reducer->progress = (bucket_progress){0};
+    reducer->status = LS_OK;
+    reducer->last = false;
+    reducer->hidden_seconds = 0;
+    reducer->in_flight_since = 0;
+    if (reducer->exact) {
+        ls_exact_reset(reducer->exact);
+        return (ls__gradient_sink){.ready = add_lanes, .context = reducer};
+    }
+    memset(reducer->mean, 0, (size_t)reducer->padded * sizeof *reducer->mean);
+    return (ls__gradient_sink){.ready = add_floats, .context = reducer};
+}
+
+void ls__reducer_next(ls__reducer *reducer, bool last)
+{
+    memset(reducer->handed, 0, (size_t)reducer->buckets * sizeof(int64_t));
+    reducer->last = last;
 }
 
 static void note_stall(ls__reducer *reducer, int64_t bucket, ls_range units)
@@ -265,40 +477,83 @@ ls_range ls__reducer_stalled(const ls__reducer *reducer)
     return reducer->stalled;
 }
 
-ls_status ls__reducer_gather(ls__reducer *reducer)
+/* The oldest on its way is the one that is waited for. */
+static ls_status timed_out(ls__reducer *reducer)
 {
-    int rank = ls__world_rank(reducer->world);
+    const bucket_progress *at = &reducer->progress;
+    double seconds = ls__world_timeout(reducer->world);
+    bool reducing = at->reduced < at->started;
+    int64_t bucket = reducing ? at->reduced : at->shared;
+    ls_range units = {0};
+    ls_status status = reducing
+                           ? ls__reduction_timed_out(reducer->reduction[bucket], seconds, &units)
+                           : ls__sharing_timed_out(reducer->sharing[bucket], seconds, &units);
 
-    if (reducer->exact)
-        ls_exact_settle(reducer->exact, 0, reducer->padded);
-    for (int64_t i = 0; i < reducer->buckets; i++) {
-        ls_status status =
-            ls__reduction_run(reducer->reduction[i], ls__world_timeout(reducer->world));
-        if (status == LS_TIMEOUT)
-            note_stall(reducer, i, ls__reduction_waits_for(reducer->reduction[i]));
-        LS_TRY(status);
+    note_stall(reducer, bucket, units);
+    return status;
+}
+
+/* Until `count`, one of the progress counters, says that all buckets are done. */
+static ls_status wait_for(ls__reducer *reducer, const int64_t *count)
+{
+    const ls_transport *transport = ls__world_transport(reducer->world);
+    double deadline = ls__clock_seconds() + ls__world_timeout(reducer->world);
+    int looks = 0;
+
+    for (;;) {
+        LS_TRY(advance(reducer));
+        if (*count == reducer->buckets)
+            return LS_OK;
+        if (ls__look_until(transport, &looks, deadline))
+            return timed_out(reducer);
     }
-    if (reducer->exact)
-        LS_TRY(deliver_spills(reducer));
-    for (int64_t i = 0; i < reducer->buckets; i++)
-        round_owned(reducer, ls__reducer_owned(reducer, i, rank));
+}
+
+static ls_status deliver_spills(ls__reducer *reducer)
+{
+    LS_TRY(ls__spill_post_deliver(reducer->post, &reducer->spilled_now));
+    reducer->spilled += reducer->spilled_now;
     return LS_OK;
 }
 
-static ls_status run_sharings(ls__reducer *reducer, ls__sharing **sharings)
+static void round_all(ls__reducer *reducer)
 {
-    for (int64_t i = 0; i < reducer->buckets; i++) {
-        ls_status status = ls__sharing_run(sharings[i], ls__world_timeout(reducer->world));
-        if (status == LS_TIMEOUT)
-            note_stall(reducer, i, ls__sharing_waits_for(sharings[i]));
-        LS_TRY(status);
-    }
+    for (int64_t i = 0; i < reducer->buckets; i++)
+        round_owned(reducer, i);
+    reducer->progress.rounded = reducer->buckets;
+}
+
+ls_status ls__reducer_gather(ls__reducer *reducer)
+{
+    LS_TRY(reducer->status);
+    learn(reducer);
+    if (reducer->in_flight_since > 0)
+        reducer->hidden_seconds += ls__clock_seconds() - reducer->in_flight_since;
+    reducer->progress.ready = reducer->buckets;
+    LS_TRY(wait_for(reducer, &reducer->progress.reduced));
+    if (reducer->exact)
+        LS_TRY(deliver_spills(reducer));
+    if (!rounds_at_once(reducer))
+        round_all(reducer);
     return LS_OK;
 }
 
 ls_status ls__reducer_share(ls__reducer *reducer)
 {
-    return run_sharings(reducer, reducer->sharing);
+    LS_TRY(wait_for(reducer, &reducer->progress.shared));
+    if (!rounds_at_once(reducer) || !reducer->exact || reducer->spilled_now == 0)
+        return LS_OK;
+    round_all(reducer);
+    reducer->progress.sharing = 0;
+    reducer->progress.shared = 0;
+    return wait_for(reducer, &reducer->progress.shared);
+}
+
+static ls_status run_norms(const ls__reducer *reducer)
+{
+    for (int64_t i = 0; i < reducer->buckets; i++)
+        LS_TRY(ls__sharing_run(reducer->norms[i], ls__world_timeout(reducer->world)));
+    return LS_OK;
 }
 
 ls_status ls__reducer_norm(ls__reducer *reducer, double *norm)
@@ -316,7 +571,7 @@ ls_status ls__reducer_norm(ls__reducer *reducer, double *norm)
             reducer->block_norms[i / LS__REDUCE_UNIT] =
                 ls__norm_block(reducer->mean + i, LS__REDUCE_UNIT);
     }
-    LS_TRY(run_sharings(reducer, reducer->norms));
+    LS_TRY(run_norms(reducer));
     *norm = ls__norm_of_blocks(reducer->block_norms, units);
     return LS_OK;
 }
@@ -334,9 +589,7 @@ int64_t ls__reducer_buckets(const ls__reducer *reducer)
 ls_range ls__reducer_owned(const ls__reducer *reducer, int64_t bucket, int rank)
 {
     ls_range whole = bucket_range(reducer, bucket);
-    ls_range own = ls__owned_units(reducer->algorithm,
-                                   ls_transport_layout(ls__world_transport(reducer->world)), rank,
-                                   whole.count);
+    ls_range own = ls__owned_units(reducer->algorithm, layout_of(reducer), rank, whole.count);
 
     return (ls_range){(whole.offset + own.offset) * LS__REDUCE_UNIT, own.count * LS__REDUCE_UNIT};
 }
@@ -344,4 +597,19 @@ ls_range ls__reducer_owned(const ls__reducer *reducer, int64_t bucket, int rank)
 int64_t ls__reducer_spilled(const ls__reducer *reducer)
 {
     return reducer->spilled;
+}
+
+double ls__reducer_hidden(const ls__reducer *reducer)
+{
+    return reducer->hidden_seconds;
+}
+
+const ls_algorithm *ls__reducer_algorithm(const ls__reducer *reducer)
+{
+    return reducer->algorithm;
+}
+
+int64_t ls__reducer_bucket_bytes(const ls__reducer *reducer)
+{
+    return reducer->bucket_units * LS__REDUCE_UNIT * (int64_t)sizeof(float);
 }

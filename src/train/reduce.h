@@ -14,6 +14,7 @@
 #ifndef LS_TRAIN_REDUCE_H
 #define LS_TRAIN_REDUCE_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "base/arena.h"
@@ -40,6 +41,12 @@ void ls__reducer_close(ls__reducer *reducer); /* NULL is fine */
 /* Forgets the step before, and gives the sink for this step's addends. */
 ls__gradient_sink ls__reducer_start(ls__reducer *reducer);
 
+/* Before each micro-batch's backward. During the last one of this rank's in a step, buckets that
+ * are complete are sent off at once, and those on their way are helped along with every addend: so
+ * communication hides behind the rest of backward. (Not in the first step, which shows what
+ * backward hands out.) */
+void ls__reducer_next(ls__reducer *reducer, bool last);
+
 /* Collective; blocks, at most the world's timeout. Afterwards the ranges that this rank owns of
  * ls__reducer_mean are the gradient of the global batch. */
 ls_status ls__reducer_gather(ls__reducer *reducer);
@@ -61,6 +68,14 @@ ls_status ls__reducer_norm(ls__reducer *reducer, double *norm);
 /* The ranges of elements that a rank owns, one a bucket; some may be empty. */
 int64_t ls__reducer_buckets(const ls__reducer *reducer);
 ls_range ls__reducer_owned(const ls__reducer *reducer, int64_t bucket, int rank);
+
+/* Seconds of this step's backward during which a bucket was on its way. */
+double ls__reducer_hidden(const ls__reducer *reducer);
+
+/* What the policy (comm/policy.h) and the measurement at start (train/bucket.h) chose, or the
+ * settings. */
+const ls_algorithm *ls__reducer_algorithm(const ls__reducer *reducer);
+int64_t ls__reducer_bucket_bytes(const ls__reducer *reducer); /* of gradient */
 
 /* Spills that had to be delivered to other ranks in all steps so far. */
 int64_t ls__reducer_spilled(const ls__reducer *reducer);

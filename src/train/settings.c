@@ -89,11 +89,11 @@ static const ls__option options[] = {
      "of "
      "the algorithm",
      AT(reduce), 0, 0, LS__OPTION_CHOICE, BITS, 0},
-    {"allreduce", "ring", LS_ALGORITHM_NAMES,
-     "algorithm: our ring, through rank 0, or MPI's own collectives", AT(allreduce), 0, 0,
-     LS__OPTION_CHOICE, RUN, 0},
-    {"bucket", "64M", "bytes", "gradient bytes that are reduced together", AT(bucket), 1, 0x1p50,
-     LS__OPTION_BYTES, RUN, 0},
+    {"allreduce", "auto", "auto|" LS_ALGORITHM_NAMES,
+     "algorithm; auto: what suits the size, the ranks and how they stand on nodes", AT(allreduce),
+     0, 0, LS__OPTION_CHOICE, RUN, 0},
+    {"bucket", "0", "bytes", "gradient bytes that are reduced together; 0: measured at start",
+     AT(bucket), 0, 0x1p50, LS__OPTION_BYTES, RUN, 0},
     {"shard-optimizer", "false", "",
      "each rank keeps and updates a share of the optimizer's state (ZeRO-1)", AT(shard_optimizer),
      0, 0, LS__OPTION_SWITCH, RUN, 0},
@@ -104,6 +104,11 @@ static const ls__option options[] = {
      "those of all replicas; 0: never",
      AT(audit_every), 0, count_max, LS__OPTION_INT, RUN, 0},
 };
+
+const char *ls__train_allreduce_name(int allreduce)
+{
+    return allreduce == LS__ALLREDUCE_AUTO ? "auto" : ls_algorithm_at(allreduce - 1)->name;
+}
 
 const ls__option_table ls__train_options = {
     .command = "lockstep train",

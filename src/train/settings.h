@@ -12,6 +12,11 @@ enum ls__model_kind { LS__MODEL_GPT, LS__MODEL_MLP };
 
 enum ls__reduce_kind { LS__REDUCE_EXACT, LS__REDUCE_F32 };
 
+enum { LS__ALLREDUCE_AUTO = 0 };
+
+/* "auto", or the algorithm's name. */
+const char *ls__train_allreduce_name(int allreduce);
+
 typedef struct ls__train_settings {
     char data[LS__TEXT_MAX];
     char run[LS__TEXT_MAX];
@@ -35,7 +40,7 @@ typedef struct ls__train_settings {
     int64_t eval_every, eval_batches, checkpoint_every, keep;
 
     int reduce;    /* ls__reduce_kind */
-    int allreduce; /* index into LS_ALGORITHM_NAMES */
+    int allreduce; /* LS__ALLREDUCE_AUTO, or 1 + an index into LS_ALGORITHM_NAMES */
     int64_t bucket;
     bool shard_optimizer;
     double stall_timeout;

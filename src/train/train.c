@@ -77,10 +77,13 @@ static ls_status write_run_line(run *r)
     LS_FAIL_IF(!stream, LS_NO_MEMORY, "no memory for a line of metrics");
     fprintf(stream,
             "{\"run\": {\"version\": \"%s\", \"ranks\": %d, \"model\": \"%s\", \"parameters\": "
-            "%lld, \"from_step\": %lld, \"blas_core\": \"%s\", \"hosts\": [",
+            "%lld, \"from_step\": %lld, \"blas_core\": \"%s\", \"allreduce\": \"%s\", "
+            "\"bucket_bytes\": %lld, \"hosts\": [",
             LS__VERSION, ls__world_ranks(trainer->world),
             trainer->settings->model == LS__MODEL_GPT ? "gpt" : "mlp",
-            (long long)trainer->model->tensors.total, (long long)trainer->step, ls__gemm_core());
+            (long long)trainer->model->tensors.total, (long long)trainer->step, ls__gemm_core(),
+            ls__reducer_algorithm(trainer->reducer)->name,
+            (long long)ls__reducer_bucket_bytes(trainer->reducer));
     print_hosts(stream, trainer->world);
     fprintf(stream, "]}}");
     LS_FAIL_IF(fclose(stream) != 0, LS_NO_MEMORY, "no memory for a line of metrics");

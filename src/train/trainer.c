@@ -39,12 +39,18 @@ static ls_status open_model(ls__trainer *trainer)
     const ls__train_settings *settings = trainer->settings;
     ls__data_shape shape = ls__data_shape_of(ls__dataset_about(trainer->dataset));
 
-    LS_TRY(ls__assemble_model(&trainer->model, settings, shape, settings->micro_batch,
-                              trainer->arena));
-    LS_TRY(ls__arena_take(trainer->arena, LS__PARAMETERS,
-                          ls__reducer_padded(trainer->model->tensors.total), sizeof(float),
-                          &trainer->parameters));
-    ls__tensors_initialise(&trainer->model->tensors, (uint64_t)settings->seed, trainer->parameters);
+    return ls__assemble_model(&trainer->model, settings, shape, settings->micro_batch,
+                              trainer->arena);
+}
+
+/* Where ranks read them from each other, as they do with --shard-optimizer. */
+static ls_status open_parameters(ls__trainer *trainer)
+{
+    LS_TRY(ls__world_memory(trainer->world, trainer->arena, LS__PARAMETERS,
+                            ls__reducer_padded(trainer->model->tensors.total), sizeof(float),
+                            &trainer->parameters));
+    ls__tensors_initialise(&trainer->model->tensors, (uint64_t)trainer->settings->seed,
+                           trainer->parameters);
     return LS_OK;
 }
 
@@ -87,7 +93,10 @@ static ls_status open_losses(ls__trainer *trainer)
     LS_TRY(ls__arena_take(trainer->arena, LS__COMMUNICATION, parts, sizeof *trainer->losses,
                           &trainer->losses));
     return ls__sharing_open(&trainer->loss_sharing, ls__world_control(trainer->world),
-                            &ls_algorithm_ring, trainer->losses, parts, sizeof *trainer->losses);
+                            &(ls__sharing_plan){.algorithm = &ls_algorithm_ring,
+                                                .units = parts,
+                                                .data = trainer->losses,
+                                                .size = sizeof *trainer->losses});
 }
 
 static ls_status open_optimizer(ls__trainer *trainer)
@@ -122,6 +131,7 @@ ls_status ls__trainer_open(ls__trainer *trainer, const ls__train_settings *setti
         ls__world_agree(world, ls__train_settings_check_ranks(settings, ls__world_ranks(world))));
     LS_TRY(ls__startup_memory(world, &memory));
     LS_TRY_TO(failed, ls__world_agree(world, open_alone(trainer, memory)));
+    LS_TRY_TO(failed, open_parameters(trainer));
     LS_TRY_TO(failed, ls__feed_compare_data(trainer->dataset, world));
     LS_TRY_TO(failed, compare_machines(trainer));
     LS_TRY_TO(failed, ls__reducer_open(&trainer->reducer, settings, trainer->model->tensors.total,
@@ -200,6 +210,7 @@ static void compute(ls__trainer *trainer)
 
     for (int64_t i = mine.offset; i < mine.offset + mine.count; i++) {
         ls__gradient_sink sink = sink_for(trainer, sums, i);
+        ls__reducer_next(trainer->reducer, i == mine.offset + mine.count - 1);
         trainer->losses[i].loss = compute_one(trainer, i, sink);
         trainer->losses[i].stop = ls__stop_signal();
     }
@@ -342,6 +353,7 @@ static ls_status reduce_and_update(ls__trainer *trainer, ls__step_metrics *metri
     double started = ls__clock_seconds();
 
     LS_TRY(ls__reducer_gather(trainer->reducer));
+    metrics->hidden_seconds = ls__reducer_hidden(trainer->reducer);
     if (!shards)
         LS_TRY(ls__reducer_share(trainer->reducer));
     metrics->comm_seconds = ls__clock_seconds() - started;
