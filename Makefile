@@ -42,7 +42,8 @@ sim_src  := $(wildcard tests/sim/*_test.c)
 mpi_src  := $(wildcard tests/mpi/*_test.c)
 cli_test_src := $(wildcard tests/cli/*_test.c)
 fault_src := $(wildcard tests/fault/*_test.c)
-test_src := $(unit_src) $(sim_src) $(mpi_src) $(cli_test_src) $(fault_src)
+cluster_src := $(wildcard tests/cluster/*_test.c)
+test_src := $(unit_src) $(sim_src) $(mpi_src) $(cli_test_src) $(fault_src) $(cluster_src)
 fuzz_src := $(wildcard tests/fuzz/*_fuzz.c)
 fuzz_sup := $(filter-out $(fuzz_src),$(wildcard tests/fuzz/*.c)) tests/support/test.c
 
@@ -118,7 +119,7 @@ check: check-format check-layers check-static sanitize ## format, layers, static
 
 check-format:
 	@clang-format --dry-run --Werror $(sources)
-	shellcheck $(filter-out %.in,$(wildcard scripts/*)) bench/nanogpt bench/fashion-mnist bench/same-bits bench/exact-cost \
+	shellcheck $(filter-out %.in,$(wildcard scripts/*)) bench/nanogpt bench/fashion-mnist bench/same-bits bench/exact-cost bench/cluster \
 	    bench/peers/nanogpt data/prepare-* .ci/run
 
 check-layers:

@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "base/arena.h"
+#include "base/clock.h"
 #include "base/cores.h"
 #include "base/file.h"
 #include "base/log.h"
@@ -25,6 +26,7 @@ enum {
     SOME_RANK = INT_MAX,    /* whose failure is known, and told by itself */
     SIGNAL_CODE = 128,      /* a shell's, and mpirun's, exit code for a signal is above it */
     LEFTOVER_MS = 300,      /* how long to wait for output after the end */
+    ABORT_S = 5,            /* how long mpirun may take to end all ranks, once one has told it to */
     RANK_MEMORY = 16 << 20, /* bytes; the least that a rank takes */
 #define ONE_MORE(code, exit_code, meaning) +1
     STATUSES = 0 LS_STATUS_LIST(ONE_MORE)
@@ -188,6 +190,7 @@ typedef struct running {
     int wait_status;
     int handed_on; /* of `signals` */
     bool saves;
+    double abort_deadline; /* ls__clock_seconds; 0: no rank has aborted */
     ls__relay relay;
     ls_status status;
     bool told; /* a rank has said it */
@@ -218,11 +221,23 @@ static void hand_on_signals(running *r)
 static const struct timespec *time_to_wait(const running *r)
 {
     static const struct timespec leftover = {.tv_nsec = LEFTOVER_MS * 1000000L};
-    static const struct timespec until_asked_again = {.tv_sec = 1};
+    static const struct timespec until_next_look = {.tv_sec = 1};
 
     if (r->ended)
         return &leftover;
-    return r->saves && r->handed_on == 1 ? &until_asked_again : NULL;
+    return (r->saves && r->handed_on == 1) || r->relay.aborted ? &until_next_look : NULL;
+}
+
+/* mpirun waits for ever for the daemon of a host that it cannot reach any more. Those that it can
+ * have ended their ranks by then, or do so when they lose mpirun. */
+static void end_after_abort(running *r)
+{
+    if (r->ended || !r->relay.aborted)
+        return;
+    if (r->abort_deadline == 0)
+        r->abort_deadline = ls__clock_seconds() + ABORT_S;
+    if (ls__clock_seconds() > r->abort_deadline)
+        kill(r->child, SIGKILL);
 }
 
 static void look_for_end(running *r)
@@ -247,10 +262,11 @@ static ls_status attend(running *r, const sigset_t *mask)
         int ready = ppoll(fds, 2, time_to_wait(r), mask);
         if (ready == 0 && ended)
             return LS_OK;
-        if (ready == 0)
+        if (ready == 0 && r->saves && r->handed_on == 1)
             ask_to_save(r);
         status =
             ls__relay_take(&r->relay, ready > 0 && fds[0].revents, ready > 0 && fds[1].revents);
+        end_after_abort(r);
         look_for_end(r);
     }
     return status;
@@ -304,6 +320,10 @@ static void judge(running *r)
     bool exited = WIFEXITED(r->wait_status);
     int code = exited ? WEXITSTATUS(r->wait_status) : 0;
 
+    if (!exited && r->relay.aborted) { /* mpirun did not end by itself */
+        exited = true;
+        code = r->relay.aborted;
+    }
     if (exited && code == 0)
         return;
     if (exited && code > LS__LAUNCH_CODE && code < LS__LAUNCH_CODE + STATUSES &&

@@ -144,10 +144,20 @@ static void note_lost(ls__relay *relay, const char *block)
         relay->lost_signal = signal_number;
 }
 
+static void note_aborted(ls__relay *relay, const char *block)
+{
+    static const char key[] = "with errorcode ";
+    const char *at = strstr(block, "MPI_ABORT was invoked");
+
+    if (at && !relay->aborted && (at = strstr(at, key)))
+        relay->aborted = atoi(at + sizeof key - 1);
+}
+
 static void end_block(ls__relay *relay)
 {
     relay->in_block = false;
     note_lost(relay, relay->block);
+    note_aborted(relay, relay->block);
     if (!is_notice(relay->block))
         say(relay, relay->block, relay->block_length);
     relay->block_length = 0;

@@ -21,6 +21,7 @@ typedef struct ls__relay {
     bool in_block; /* of mpirun's own words, between rules of dashes */
     char block[LS__RELAY_BLOCK];
     size_t block_length;
+    int aborted; /* the exit code with which a rank has had mpirun end all; 0: none has */
     /* The first rank that mpirun said was lost. */
     bool lost;
     int lost_rank;

@@ -32,6 +32,14 @@ int ls__training_set_up(void **state)
     return 0;
 }
 
+static void add_words(const char **words, int *count, const char *const *more)
+{
+    for (; more && *more; more++) {
+        assert_true(*count < WORDS - 1);
+        words[(*count)++] = *more;
+    }
+}
+
 /* mpirun waits a second between asking its ranks to end and ending them: not here. */
 void ls__training_run(const ls__training *training, ls__process *result)
 {
@@ -39,44 +47,45 @@ void ls__training_run(const ls__training *training, ls__process *result)
     char steps[16];
     char fault[256];
     const char *env[] = {"OMPI_MCA_odls_base_sigkill_timeout=0", fault, NULL};
-    const char *words[WORDS] = {ls__lockstep(),
-                                "train",
-                                "--data",
-                                data,
-                                "--run",
-                                training->run,
-                                "--resume",
-                                "--ranks",
-                                ranks,
-                                "--steps",
-                                steps,
-                                "--decay-steps",
-                                "100",
-                                "--layers",
-                                "1",
-                                "--heads",
-                                "2",
-                                "--width",
-                                "16",
-                                "--context",
-                                "16",
-                                "--batch",
-                                "8",
-                                "--warmup",
-                                "2",
-                                "--eval-every",
-                                "0",
-                                "--checkpoint-every",
-                                "1"};
-    int count = 29;
+    const char *const run[] = {ls__lockstep(),
+                               "train",
+                               "--data",
+                               data,
+                               "--run",
+                               training->run,
+                               "--resume",
+                               "--ranks",
+                               ranks,
+                               "--steps",
+                               steps,
+                               "--decay-steps",
+                               "100",
+                               "--layers",
+                               "1",
+                               "--heads",
+                               "2",
+                               "--width",
+                               "16",
+                               "--context",
+                               "16",
+                               "--batch",
+                               "8",
+                               "--warmup",
+                               "2",
+                               "--eval-every",
+                               "0",
+                               "--checkpoint-every",
+                               "1",
+                               NULL};
+    const char *words[WORDS] = {0};
+    int count = 0;
 
+    add_words(words, &count, training->through);
+    add_words(words, &count, run);
+    add_words(words, &count, training->flags);
     snprintf(ranks, sizeof ranks, "%d", training->ranks);
     snprintf(steps, sizeof steps, "%d", training->steps ? training->steps : STEPS);
     snprintf(fault, sizeof fault, "LOCKSTEP_FAULT=%s", training->fault ? training->fault : "");
-    for (const char *const *flag = training->flags; flag && *flag; flag++) {
-        assert_true(count < WORDS - 1);
-        words[count++] = *flag;
-    }
     ls__process_run(
         &(ls__command){.argv = words, .env = env, .folder = training->folder, .timeout_s = 60},
         result);

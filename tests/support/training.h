@@ -11,8 +11,9 @@ typedef struct ls__training {
     const char *folder; /* to run in; NULL: this process's own */
     const char *run;
     int ranks;
-    int steps;                /* 0: 12 */
-    const char *const *flags; /* more, closed with NULL; or NULL */
+    int steps;                  /* 0: 12 */
+    const char *const *flags;   /* more, closed with NULL; or NULL */
+    const char *const *through; /* a command that starts the run, closed with NULL; or NULL */
 } ls__training;
 
 /* Makes the dataset in the test's folder. For a group's set-up. */
