@@ -98,6 +98,7 @@ typedef struct shm_transport {
     ls__window boxes;     /* (node_ranks, LETTERS) letters in each part, by sender */
     ls__window memory[WINDOWS_MAX];
     int windows;
+    bool warned;
 } shm_transport;
 
 static shm_transport *transport_of(const shm_operation *operation)
@@ -488,8 +489,9 @@ static ls_status take_memory(ls_transport *base, int64_t bytes, void **memory)
         return LS_OK;
     }
     LS_FAIL_IF(status != LS_NO_MEMORY, status, "%s", ls_last_error()->text);
-    if (transport->node_rank == 0)
+    if (transport->node_rank == 0 && !transport->warned)
         ls__log_warning("%s: these ranks copy through MPI instead", ls_last_error()->text);
+    transport->warned = true;
     return ls_transport_memory(transport->library, bytes, memory);
 }
 

@@ -43,12 +43,21 @@ static ls_status open_model(ls__trainer *trainer)
                               trainer->arena);
 }
 
-/* Where ranks read them from each other, as they do with --shard-optimizer. */
+/* With --shard-optimizer ranks read them from each other. */
+static ls_status take_parameters(ls__trainer *trainer)
+{
+    int64_t count = ls__reducer_padded(trainer->model->tensors.total);
+
+    if (trainer->settings->shard_optimizer)
+        return ls__world_memory(trainer->world, trainer->arena, LS__PARAMETERS, count,
+                                sizeof(float), &trainer->parameters);
+    return ls__world_agree(trainer->world, ls__arena_take(trainer->arena, LS__PARAMETERS, count,
+                                                          sizeof(float), &trainer->parameters));
+}
+
 static ls_status open_parameters(ls__trainer *trainer)
 {
-    LS_TRY(ls__world_memory(trainer->world, trainer->arena, LS__PARAMETERS,
-                            ls__reducer_padded(trainer->model->tensors.total), sizeof(float),
-                            &trainer->parameters));
+    LS_TRY(take_parameters(trainer));
     ls__tensors_initialise(&trainer->model->tensors, (uint64_t)trainer->settings->seed,
                            trainer->parameters);
     return LS_OK;
