@@ -11,7 +11,7 @@
 
 enum { TEXT = 6000, IMAGES = 40, ROWS = 12 };
 
-_Static_assert(LS__PLAN_UNIT == LS__REDUCE_UNIT, "the planner's unit is the trainer's");
+_Static_assert((int)LS__PLAN_UNIT == (int)LS__REDUCE_UNIT, "the planner's unit is the trainer's");
 
 static ls__world *world;
 
