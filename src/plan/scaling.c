@@ -1,17 +1,9 @@
 #include "plan/scaling.h"
 
 #include <math.h>
+#include <stddef.h>
 
 static const double pf_day = 1e15 * 86400; /* FLOPs */
-
-const ls__plan_fit ls__plan_hoffmann = {
-    .name = "hoffmann", .floor = 1.69, .a = 406.4, .alpha = 0.34, .b = 410.7, .beta = 0.28};
-const ls__plan_fit ls__plan_besiroglu = {.name = "besiroglu",
-                                         .floor = 1.8172,
-                                         .a = 482.01,
-                                         .alpha = 0.3478,
-                                         .b = 2085.43,
-                                         .beta = 0.3658};
 
 /* The model of N parameters that uses up the FLOPs. */
 static ls__plan_size spend(double parameters, double flops)
@@ -24,30 +16,12 @@ double ls__plan_training_flops(ls__plan_size size)
     return 6 * size.parameters * size.tokens;
 }
 
-ls__plan_size ls__plan_rule_of_20(double flops)
-{
-    return spend(sqrt(flops / (6 * LS__PLAN_TOKENS_PER_PARAMETER)), flops);
-}
-
-ls__plan_size ls__plan_kaplan(double flops)
-{
-    return spend(1.3e9 * pow(flops / pf_day, 0.73), flops);
-}
+/* ---- fits of the loss ---- */
 
 double ls__plan_fit_loss(const ls__plan_fit *fit, ls__plan_size size)
 {
     return fit->floor + fit->a / pow(size.parameters, fit->alpha) +
            fit->b / pow(size.tokens, fit->beta);
-}
-
-static double ratio_g(const ls__plan_fit *fit)
-{
-    return pow(fit->alpha * fit->a / (fit->beta * fit->b), 1 / (fit->alpha + fit->beta));
-}
-
-ls__plan_size ls__plan_fit_optimum(const ls__plan_fit *fit, double flops)
-{
-    return spend(ratio_g(fit) * pow(flops / 6, fit->beta / (fit->alpha + fit->beta)), flops);
 }
 
 static double loss_at(const ls__plan_fit *fit, double log_parameters, double flops)
@@ -73,12 +47,60 @@ ls__plan_size ls__plan_fit_search(const ls__plan_fit *fit, double flops)
     return spend(exp(low + (high - low) / 2), flops);
 }
 
-double ls__plan_fit_flops_for_parameters(const ls__plan_fit *fit, double parameters)
+/* ---- laws of the optimum ---- */
+
+const char *ls__plan_law_name(ls__plan_law law)
 {
-    return 6 * pow(parameters / ratio_g(fit), (fit->alpha + fit->beta) / fit->beta);
+    static const char *const names[] = {"20 a parameter", "Hoffmann", "Besiroglu", "Kaplan"};
+
+    return names[law];
 }
 
-double ls__plan_fit_flops_for_tokens(const ls__plan_fit *fit, double tokens)
+const ls__plan_fit *ls__plan_law_fit(ls__plan_law law)
 {
-    return 6 * pow(tokens * ratio_g(fit), (fit->alpha + fit->beta) / fit->alpha);
+    static const ls__plan_fit hoffmann = {1.69, 406.4, 0.34, 410.7, 0.28};
+    static const ls__plan_fit besiroglu = {1.8172, 482.01, 0.3478, 2085.43, 0.3658};
+
+    if (law == LS__PLAN_HOFFMANN)
+        return &hoffmann;
+    return law == LS__PLAN_BESIROGLU ? &besiroglu : NULL;
+}
+
+/* N = k (C/6)^q. */
+typedef struct power_law {
+    double k;
+    double q;
+} power_law;
+
+static power_law power_law_of(ls__plan_law law)
+{
+    const ls__plan_fit *fit = ls__plan_law_fit(law);
+
+    if (law == LS__PLAN_RULE_OF_20)
+        return (power_law){1 / sqrt(LS__PLAN_TOKENS_PER_PARAMETER), 0.5};
+    if (law == LS__PLAN_KAPLAN)
+        return (power_law){1.3e9 * pow(6 / pf_day, 0.73), 0.73};
+    double sum = fit->alpha + fit->beta;
+    return (power_law){pow(fit->alpha * fit->a / (fit->beta * fit->b), 1 / sum), fit->beta / sum};
+}
+
+ls__plan_size ls__plan_law_optimum(ls__plan_law law, double flops)
+{
+    power_law power = power_law_of(law);
+
+    return spend(power.k * pow(flops / 6, power.q), flops);
+}
+
+double ls__plan_law_flops_for_parameters(ls__plan_law law, double parameters)
+{
+    power_law power = power_law_of(law);
+
+    return 6 * pow(parameters / power.k, 1 / power.q);
+}
+
+double ls__plan_law_flops_for_tokens(ls__plan_law law, double tokens)
+{
+    power_law power = power_law_of(law);
+
+    return 6 * pow(tokens * power.k, 1 / (1 - power.q));
 }

@@ -18,21 +18,13 @@
  *
  * Kaplan's law (J. Kaplan et al. 2020, section 6 and appendix A): N = 1.3e9 C^0.73, with C in
  * PF-days (8.64e19 FLOPs) and N without embeddings; the tokens follow from C = 6 N T. Larger models
- * on fewer tokens; superseded. */
+ * on fewer tokens; superseded.
+ *
+ * All of these are power laws N = k (C/6)^q, T = (C/6)^(1-q) / k. */
 #ifndef LS_PLAN_SCALING_H
 #define LS_PLAN_SCALING_H
 
 #define LS__PLAN_TOKENS_PER_PARAMETER 20.0
-
-typedef struct ls__plan_fit {
-    const char *name;
-    double floor; /* E, nats a token */
-    double a, alpha;
-    double b, beta;
-} ls__plan_fit;
-
-extern const ls__plan_fit ls__plan_hoffmann;
-extern const ls__plan_fit ls__plan_besiroglu;
 
 /* A model and its training. */
 typedef struct ls__plan_size {
@@ -42,18 +34,39 @@ typedef struct ls__plan_size {
 
 double ls__plan_training_flops(ls__plan_size size); /* 6 N T */
 
-ls__plan_size ls__plan_rule_of_20(double flops);
-ls__plan_size ls__plan_kaplan(double flops);
+/* ---- fits of the loss ---- */
+
+typedef struct ls__plan_fit {
+    double floor; /* E, nats a token */
+    double a, alpha;
+    double b, beta;
+} ls__plan_fit;
 
 double ls__plan_fit_loss(const ls__plan_fit *fit, ls__plan_size size);
 
-/* The size of least loss on C = 6 N T: by the closed form, and by golden-section search in log N.
- */
-ls__plan_size ls__plan_fit_optimum(const ls__plan_fit *fit, double flops);
+/* The size of least loss on C = 6 N T, by golden-section search in log N. */
 ls__plan_size ls__plan_fit_search(const ls__plan_fit *fit, double flops);
 
-/* The FLOPs for which the fit's optimum has so many parameters, or tokens. */
-double ls__plan_fit_flops_for_parameters(const ls__plan_fit *fit, double parameters);
-double ls__plan_fit_flops_for_tokens(const ls__plan_fit *fit, double tokens);
+/* ---- laws of the optimum ---- */
+
+typedef enum ls__plan_law {
+    LS__PLAN_RULE_OF_20,
+    LS__PLAN_HOFFMANN,
+    LS__PLAN_BESIROGLU,
+    LS__PLAN_KAPLAN,
+    LS__PLAN_LAW_COUNT
+} ls__plan_law;
+
+const char *ls__plan_law_name(ls__plan_law law);
+
+/* NULL for a law that says nothing of the loss. */
+const ls__plan_fit *ls__plan_law_fit(ls__plan_law law);
+
+/* In closed form. */
+ls__plan_size ls__plan_law_optimum(ls__plan_law law, double flops);
+
+/* The FLOPs whose optimum has so many parameters, or tokens. */
+double ls__plan_law_flops_for_parameters(ls__plan_law law, double parameters);
+double ls__plan_law_flops_for_tokens(ls__plan_law law, double tokens);
 
 #endif
