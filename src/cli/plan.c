@@ -42,6 +42,7 @@ static bool has_model(const ls__option_table *table)
 ls_status ls__plan_parse(const ls__option_table *table, ls__plan_settings *settings, int argc,
                          char **argv, bool *help)
 {
+    static ls__plan_settings named;
     ls__parsed parsed;
 
     LS_TRY(ls__options_parse(table, settings, argc, argv, &parsed));
@@ -53,7 +54,10 @@ ls_status ls__plan_parse(const ls__option_table *table, ls__plan_settings *setti
     if (!has_model(table))
         return LS_OK;
     LS_TRY(fill_in_model(settings));
-    return ls__options_parse_over(table, settings, argc, argv, &parsed);
+    named = *settings;
+    LS_TRY(ls__options_parse_over(table, settings, argc, argv, &parsed));
+    settings->changed = ls__options_differ(&shape_table, &named, settings, LS__SCOPE_RUN) >= 0;
+    return LS_OK;
 }
 
 ls_status ls__plan_settle_model(ls__plan_settings *settings)
@@ -73,8 +77,8 @@ void ls__plan_print_model(const ls__plan_settings *settings)
     double active = ls__plan_active_parameters(model);
 
     printf("%s: %lld layers, width %lld, %lld heads, context %lld, %.4g G parameters",
-           settings->model_name, (long long)model->layers, (long long)model->width,
-           (long long)model->heads, (long long)model->context, all / 1e9);
+           settings->changed ? "a model by flags" : settings->model_name, (long long)model->layers,
+           (long long)model->width, (long long)model->heads, (long long)model->context, all / 1e9);
     if (active < all)
         printf(", of which %.4g G work on a token", active / 1e9);
     printf("\n");

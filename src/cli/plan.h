@@ -11,6 +11,7 @@
 
 typedef struct ls__plan_settings {
     char model_name[LS__TEXT_MAX];
+    bool changed; /* by flags: the model is not what its name says */
     ls__plan_model model;
     double params, tokens, flops; /* NAN: not given */
 

@@ -49,12 +49,12 @@ static const ls__column columns[] = {
     {"recompute", "recompute", "", LS__COLUMN_TEXT, 0, 0},
     {"device_parameters", "params", "(1e9)", LS__COLUMN_FIXED, 2, 1e9},
     {"memory_bytes", "memory", "(GB)", LS__COLUMN_FIXED, 1, 1e9},
-    {"step_seconds", "step", "(s)", LS__COLUMN_FIXED, 2, 0},
-    {"compute_seconds", "compute", "(s)", LS__COLUMN_FIXED, 2, 0},
-    {"bubble_seconds", "bubble", "(s)", LS__COLUMN_FIXED, 2, 0},
-    {"tensor_seconds", "tensor", "(s)", LS__COLUMN_FIXED, 2, 0},
-    {"pipeline_seconds", "pipeline", "(s)", LS__COLUMN_FIXED, 2, 0},
-    {"data_seconds", "data", "(s)", LS__COLUMN_FIXED, 2, 0},
+    {"step_seconds", "step", "(s)", LS__COLUMN_SHORT, 4, 0},
+    {"compute_seconds", "compute", "(s)", LS__COLUMN_SHORT, 4, 0},
+    {"bubble_seconds", "bubble", "(s)", LS__COLUMN_SHORT, 4, 0},
+    {"tensor_seconds", "tensor", "(s)", LS__COLUMN_SHORT, 4, 0},
+    {"pipeline_seconds", "pipeline", "(s)", LS__COLUMN_SHORT, 4, 0},
+    {"data_seconds", "data", "(s)", LS__COLUMN_SHORT, 4, 0},
     {"mfu", "MFU", "(%)", LS__COLUMN_FIXED, 1, 0.01},
 };
 
@@ -92,16 +92,16 @@ typedef struct part {
     double other;
 } part;
 
-/* The parts of a step in which a layout loses, or gains, against the best. */
-static void print_difference(const part *parts, int count, bool loses)
+/* The parts of a step in which a layout loses, or gains, at least so much against the best. */
+static void print_difference(const part *parts, int count, double least, bool loses)
 {
     bool first = true;
 
     for (int i = 0; i < count; i++) {
         double more = parts[i].other - parts[i].best;
-        if ((more > 0) != loses || fabs(more) < 0.005)
+        if ((more > 0) != loses || fabs(more) < least)
             continue;
-        printf("%s%s %+.2f s", first ? "" : ", ", parts[i].name, more);
+        printf("%s%s %+.3g s", first ? "" : ", ", parts[i].name, more);
         first = false;
     }
     if (first)
@@ -118,13 +118,14 @@ static void compare(const ls__plan_candidate *best, const ls__plan_candidate *ot
         {"data", best->step.data, other->step.data},
     };
     enum { PARTS = sizeof parts / sizeof parts[0] };
+    double least = 0.001 * best->step.total;
 
     printf("  TP %lld x PP %lld x DP %lld is %.1f%% slower: it loses ",
            (long long)other->layout.tensor, (long long)other->layout.pipeline,
            (long long)other->layout.data, 100 * (other->step.total / best->step.total - 1));
-    print_difference(parts, PARTS, true);
+    print_difference(parts, PARTS, least, true);
     printf(" and gains ");
-    print_difference(parts, PARTS, false);
+    print_difference(parts, PARTS, least, false);
     printf("\n");
 }
 

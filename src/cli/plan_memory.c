@@ -1,5 +1,4 @@
 /* lockstep plan memory */
-#include <math.h>
 #include <stdio.h>
 
 #include "cli/plan.h"
@@ -88,7 +87,8 @@ static void print_activations(ls__report *report, const ls__plan_settings *setti
     double simple_layers = simple * (double)settings->model.layers;
     double states = memory->parameters + memory->gradients + memory->optimizer + memory->master;
 
-    printf("a layer's activations: %.3f GB; the simple formula's %.3f GB (%.2f GB for all layers, "
+    printf("a layer's activations, all kept: %.3f GB; the simple formula's %.3f GB (%.2f GB for "
+           "all layers, "
            "%.2f GB with the states above) leave out the score matrices and the MLP's inner "
            "values\n",
            layer / 1e9, simple / 1e9, simple_layers / 1e9, (simple_layers + states) / 1e9);
@@ -115,9 +115,10 @@ static void print_fit(ls__report *report, const ls__plan_settings *settings,
     }
     int64_t most = ls__plan_largest_micro_batch(&settings->model, &settings->storage,
                                                 &settings->layout, machine->memory);
-    printf(most > 0 ? "; the largest micro-batch that fits is %lld\n"
-                    : "; no micro-batch does (%lld)\n",
-           (long long)most);
+    if (most > 0)
+        printf("; the largest micro-batch that fits is %lld\n", (long long)most);
+    else
+        printf("; no micro-batch does\n");
     ls__report_fact(report, "largest_micro_batch", (double)most);
 }
 

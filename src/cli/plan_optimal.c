@@ -53,7 +53,8 @@ static const ls__column columns[] = {
     {"tokens", "tokens", "", LS__COLUMN_SHORT, 4, 0},
     {"tokens_per_parameter", "tokens", "a parameter", LS__COLUMN_SHORT, 4, 0},
     {"flops", "cost", "(FLOPs)", LS__COLUMN_SHORT, 4, 0},
-    {"loss", "loss by its fit", "(nats/token)", LS__COLUMN_FIXED, 4, 0},
+    {"loss_hoffmann", "Hoffmann's", "loss (nats)", LS__COLUMN_FIXED, 4, 0},
+    {"loss_besiroglu", "Besiroglu's", "loss (nats)", LS__COLUMN_FIXED, 4, 0},
     {"days_at_peak", "at peak", "(days)", LS__COLUMN_SHORT, 4, 0},
     {"days_at_mfu", "at the MFU", "(days)", LS__COLUMN_SHORT, 4, 0},
 };
@@ -64,21 +65,25 @@ typedef struct cluster {
     double mfu;
 } cluster;
 
-static void print_size(ls__report *report, const cluster *c, const char *name, ls__plan_size size,
-                       const ls__plan_fit *fit)
+static double loss_by(ls__plan_law law, ls__plan_size size)
+{
+    return ls__plan_fit_loss(ls__plan_law_fit(law), size);
+}
+
+static void print_size(ls__report *report, const cluster *c, const char *name, ls__plan_size size)
 {
     double flops = ls__plan_training_flops(size);
     double days = flops / c->peak / 86400;
 
-    ls__report_row(report,
-                   (ls__cell[]){{.text = name},
-                                {.number = size.parameters},
-                                {.number = size.tokens},
-                                {.number = size.tokens / size.parameters},
-                                {.number = flops},
-                                {.number = fit ? ls__plan_fit_loss(fit, size) : (double)NAN},
-                                {.number = days},
-                                {.number = days / c->mfu}});
+    ls__report_row(report, (ls__cell[]){{.text = name},
+                                        {.number = size.parameters},
+                                        {.number = size.tokens},
+                                        {.number = size.tokens / size.parameters},
+                                        {.number = flops},
+                                        {.number = loss_by(LS__PLAN_HOFFMANN, size)},
+                                        {.number = loss_by(LS__PLAN_BESIROGLU, size)},
+                                        {.number = days},
+                                        {.number = days / c->mfu}});
 }
 
 /* The FLOPs of the question: given, or those of which a law makes what is given its optimum. */
@@ -96,11 +101,10 @@ static void print_laws(ls__report *report, const ls__plan_settings *settings, co
 {
     ls__report_table(report, "laws", columns, sizeof columns / sizeof columns[0]);
     if (settings->params > 0 && settings->tokens > 0)
-        print_size(report, c, "as given", (ls__plan_size){settings->params, settings->tokens},
-                   ls__plan_law_fit(LS__PLAN_BESIROGLU));
+        print_size(report, c, "as given", (ls__plan_size){settings->params, settings->tokens});
     for (ls__plan_law law = 0; law < LS__PLAN_LAW_COUNT; law++)
         print_size(report, c, ls__plan_law_name(law),
-                   ls__plan_law_optimum(law, flops_asked(settings, law)), ls__plan_law_fit(law));
+                   ls__plan_law_optimum(law, flops_asked(settings, law)));
 }
 
 /* The optimum of a fit is also searched for: the closed form has to agree. */

@@ -6,7 +6,7 @@
 
 #include "base/file.h"
 
-enum { NUMBER_WIDTH = 10, TEXT_WIDTH = 13 };
+enum { NUMBER_WIDTH = 8, TEXT_WIDTH = 14 };
 
 ls_status ls__report_open(ls__report *report, const char *path)
 {

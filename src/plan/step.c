@@ -111,8 +111,8 @@ static double exposed(data_seconds data, double micro_batches, double compute, b
 {
     if (!overlap)
         return data.once + micro_batches * data.always;
-    return above_zero(data.once - backward_share * compute) +
-           micro_batches * above_zero(data.always - compute);
+    return (micro_batches - 1) * above_zero(data.always - compute) +
+           above_zero(data.always + data.once - backward_share * compute);
 }
 
 /* ---- the step ---- */

@@ -26,8 +26,8 @@
  *     sharding 2    m reduce-scatters of G, all-gather of W: no rank keeps all gradients
  *     sharding 3    m reduce-scatters of G, 2 m all-gathers of W
  *
- * With overlap, data communication hides behind compute: that of once a step behind the backward
- * pass of the last micro-batch (2/3 of its compute), that of every micro-batch behind all compute.
+ * With overlap, data communication hides behind compute: a micro-batch's behind all of its compute,
+ * the last one's together with that of once a step behind the last backward pass, 2/3 of compute.
  * Tensor and pipeline communication do not hide. Left out: the optimizer, stragglers, how the
  * efficiency of small matrices drops. */
 #ifndef LS_PLAN_STEP_H
