@@ -59,7 +59,7 @@ static ls_status parse_real(const ls__option *option, const char *text, double *
     double parsed = strtod(text, &end);
 
     if (!*text && !*option->preset) {
-        *value = NAN;
+        *value = (double)NAN;
         return LS_OK;
     }
     LS_FAIL_IF(end == text || *end || isnan(parsed), LS_BAD_USAGE,

@@ -15,7 +15,7 @@ ls__plan_number ls__plan_number_of(ls__plan_format format)
 
     return (ls__plan_number){
         .name = formats[format].name,
-        .bytes = (1 + exponent + fraction) / 8,
+        .bytes = (1 + exponent + fraction) / 8.0,
         .fraction_bits = fraction,
         .spacing = ldexp(1, -fraction),
         .smallest = ldexp(1, 1 - bias),

@@ -60,7 +60,9 @@ ls_status ls__plan_model_resolve(ls__plan_model *model)
 
 double ls__plan_key_value_width(const ls__plan_model *model)
 {
-    return (double)(model->width / model->heads * model->key_value_heads);
+    int64_t width = model->width / model->heads * model->key_value_heads;
+
+    return (double)width;
 }
 
 static double layer_parameters(const ls__plan_model *model, int64_t experts)

@@ -61,7 +61,7 @@ static void try_kinds(search *s, ls__plan_layout layout, ls__plan_candidate *bes
 static ls_status try_grid(search *s, int64_t tensor, int64_t pipeline)
 {
     int64_t data = s->question->devices / (tensor * pipeline);
-    ls__plan_candidate best = {.step.total = INFINITY};
+    ls__plan_candidate best = {.step.total = HUGE_VAL};
 
     for (int64_t micro_batch = 1; micro_batch <= MICRO_BATCH_MAX; micro_batch *= 2)
         if (divides(data * micro_batch, s->question->batch))
@@ -118,7 +118,7 @@ static ls_status nothing_found(const search *s)
 
 ls_status ls__plan_search(const ls__plan_question *question, ls__plan_answer *answer)
 {
-    search s = {.question = question, .answer = answer, .smallest = INFINITY};
+    search s = {.question = question, .answer = answer, .smallest = HUGE_VAL};
 
     *answer = (ls__plan_answer){0};
     ls_status status = try_all(&s);
