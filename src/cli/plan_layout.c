@@ -30,14 +30,16 @@ static const ls__option_table table = {
     .count = sizeof options / sizeof options[0],
     .notes =
         "A row is a grid TP x PP x DP with the best of its micro-batches, shardings (0 to 3, as\n"
-        "ZeRO) and recomputations. The formulas stand in src/plan/step.h and src/plan/memory.h.\n"
+        "ZeRO) and recomputations: params, the mean of the devices; states, what they take with\n"
+        "gradients and optimizer before sharding; memory, all that the fullest device holds; then\n"
+        "the step and its parts. The formulas stand in src/plan/step.h and src/plan/memory.h.\n"
         "\n"
         "Tensor parallelism splits the first matrix of a pair by columns, so that each shard may\n"
         "apply the nonlinearity to its own columns, and the second by rows: one all-reduce after\n"
         "the second. It is the matrix split by rows whose result must be summed first.\n"
         "\n"
-        "--intra and --inter are of one direction: NVLink's 600 and 900 GB/s are the sum of "
-        "both.\n",
+        "--intra and --inter are of one direction: NVLink's 600 and 900 GB/s count both.\n"
+        "--memory says how much of a device to count on: drivers and libraries take some GB.\n",
 };
 
 static const ls__column columns[] = {
@@ -48,6 +50,7 @@ static const ls__column columns[] = {
     {"sharding", "shard", "", LS__COLUMN_FIXED, 0, 0},
     {"recompute", "recompute", "", LS__COLUMN_TEXT, 0, 0},
     {"device_parameters", "params", "(1e9)", LS__COLUMN_FIXED, 2, 1e9},
+    {"states_bytes", "states", "(GB)", LS__COLUMN_FIXED, 1, 1e9},
     {"memory_bytes", "memory", "(GB)", LS__COLUMN_FIXED, 1, 1e9},
     {"step_seconds", "step", "(s)", LS__COLUMN_SHORT, 4, 0},
     {"compute_seconds", "compute", "(s)", LS__COLUMN_SHORT, 4, 0},
@@ -64,24 +67,27 @@ static void print_candidate(ls__report *report, const ls__plan_question *q,
     static const char *const recompute[] = {"none", "selective", "full"};
     const ls__plan_layout *layout = &candidate->layout;
     const ls__plan_step *step = &candidate->step;
+    double parameters = ls__plan_device_parameters(&q->model, layout);
     double flops = ls__plan_step_flops(&q->model, (double)q->batch, LS__PLAN_RECOMPUTE_NONE);
 
-    ls__report_row(report, (ls__cell[]){{.number = (double)layout->tensor},
-                                        {.number = (double)layout->pipeline},
-                                        {.number = (double)layout->data},
-                                        {.number = (double)layout->micro_batch},
-                                        {.number = (double)layout->sharding},
-                                        {.text = recompute[layout->recompute]},
-                                        {.number = ls__plan_device_parameters(&q->model, layout)},
-                                        {.number = ls__plan_memory_total(&candidate->memory)},
-                                        {.number = step->total},
-                                        {.number = step->compute},
-                                        {.number = step->bubble},
-                                        {.number = step->tensor},
-                                        {.number = step->pipeline},
-                                        {.number = step->data},
-                                        {.number = flops / (q->cluster.peak * (double)q->devices *
-                                                            step->total)}});
+    ls__report_row(
+        report,
+        (ls__cell[]){{.number = (double)layout->tensor},
+                     {.number = (double)layout->pipeline},
+                     {.number = (double)layout->data},
+                     {.number = (double)layout->micro_batch},
+                     {.number = (double)layout->sharding},
+                     {.text = recompute[layout->recompute]},
+                     {.number = parameters},
+                     {.number = parameters * ls__plan_bytes_per_parameter(&q->storage)},
+                     {.number = ls__plan_memory_total(&candidate->memory)},
+                     {.number = step->total},
+                     {.number = step->compute},
+                     {.number = step->bubble},
+                     {.number = step->tensor},
+                     {.number = step->pipeline},
+                     {.number = step->data},
+                     {.number = flops / (q->cluster.peak * (double)q->devices * step->total)}});
 }
 
 /* ---- why the best wins ---- */

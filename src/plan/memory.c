@@ -35,17 +35,33 @@ static double sharded(double bytes, const ls__plan_layout *layout, int from)
     return layout->sharding >= from ? bytes / (double)layout->data : bytes;
 }
 
+static double element_bytes(const ls__plan_storage *storage)
+{
+    return ls__plan_number_of((ls__plan_format)storage->format).bytes;
+}
+
+static double moment_bytes(const ls__plan_storage *storage)
+{
+    return storage->optimizer == LS__PLAN_ADAMW ? 2 * fp32 : fp32;
+}
+
+static double master_bytes(const ls__plan_storage *storage)
+{
+    return storage->master && element_bytes(storage) < fp32 ? fp32 : 0;
+}
+
+double ls__plan_bytes_per_parameter(const ls__plan_storage *storage)
+{
+    return 2 * element_bytes(storage) + moment_bytes(storage) + master_bytes(storage);
+}
+
 static void add_states(ls__plan_memory *memory, const ls__plan_storage *storage,
                        const ls__plan_layout *layout, double parameters)
 {
-    double element = ls__plan_number_of((ls__plan_format)storage->format).bytes;
-    double moments = storage->optimizer == LS__PLAN_ADAMW ? 2 : 1;
-    bool master = storage->master && element < fp32;
-
-    memory->parameters = sharded(element * parameters, layout, 3);
-    memory->gradients = sharded(element * parameters, layout, 2);
-    memory->optimizer = sharded(fp32 * moments * parameters, layout, 1);
-    memory->master = sharded(master ? fp32 * parameters : 0, layout, 1);
+    memory->parameters = sharded(element_bytes(storage) * parameters, layout, 3);
+    memory->gradients = sharded(element_bytes(storage) * parameters, layout, 2);
+    memory->optimizer = sharded(moment_bytes(storage) * parameters, layout, 1);
+    memory->master = sharded(master_bytes(storage) * parameters, layout, 1);
 }
 
 /* ---- activations ---- */
@@ -138,8 +154,8 @@ static double recomputed_bytes(const ls__plan_model *model, const ls__plan_stora
 static double buffer_bytes(const ls__plan_model *model, const ls__plan_storage *storage,
                            const ls__plan_layout *layout)
 {
-    double element = ls__plan_number_of((ls__plan_format)storage->format).bytes;
-    double layer = element * ls__plan_layer_parameters(model) / (double)layout->tensor;
+    double layer =
+        element_bytes(storage) * ls__plan_layer_parameters(model) / (double)layout->tensor;
 
     return (layout->pipeline > 1 ? 2 * stream_bytes(model, storage, layout) : 0) +
            (layout->sharding == 3 ? layer : 0) + recomputed_bytes(model, storage, layout);

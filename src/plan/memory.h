@@ -91,6 +91,9 @@ ls_status ls__plan_layout_check(const ls__plan_model *model, const ls__plan_layo
 /* The mean over all devices of a replica: P / (tensor x pipeline). */
 double ls__plan_device_parameters(const ls__plan_model *model, const ls__plan_layout *layout);
 
+/* Parameter, gradient, moments and master copy, before sharding. */
+double ls__plan_bytes_per_parameter(const ls__plan_storage *storage);
+
 /* Of the device that holds the most. The model is resolved, the layout checked. */
 ls__plan_memory ls__plan_memory_of(const ls__plan_model *model, const ls__plan_storage *storage,
                                    const ls__plan_layout *layout);

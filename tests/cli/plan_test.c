@@ -176,7 +176,7 @@ static void test_layout_of_gpt3(void **state)
     (void)state;
     assert_says((const char *[]){"layout", "--model", "gpt3-175b", "--devices", "1024", "--device",
                                  "a100-80g", "--intra", "900GB/s", "--inter", "200Gb/s", NULL},
-                (const char *const[][6]){{"  8 ", "  8 ", " 16 ", " 2.73 "},
+                (const char *const[][6]){{"  8 ", "  8 ", " 16 ", " 2.73 ", " 43.7 "},
                                          {" wins: ", "of its step is compute"},
                                          {"slower: it loses", " and gains "},
                                          {NULL}});

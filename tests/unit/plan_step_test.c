@@ -167,6 +167,7 @@ static void test_gpt3_on_1024_devices(void **state)
     assert_non_null(grid);
     assert_int_equal(grid->layout.data, 16);
     assert_near(ls__plan_device_parameters(&q.model, &grid->layout), 2.73e9, 0.005e9);
+    assert_near(ls__plan_bytes_per_parameter(&q.storage), 16, 0);
     assert_near(16 * ls__plan_device_parameters(&q.model, &grid->layout), 43.7e9, 0.05e9);
     ls__plan_answer_free(&answer);
 }
