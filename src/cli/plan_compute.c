@@ -110,5 +110,5 @@ ls_status ls__cli_plan_compute(int argc, char **argv)
     print_parts(&report, &settings);
     printf("\n");
     print_time(&report, &settings, &machine);
-    return ls__report_close(&report, LS_OK);
+    return ls__report_close(&report);
 }

@@ -199,7 +199,7 @@ ls_status ls__cli_plan_layout(int argc, char **argv)
     ls_status status = ls__report_open(&report, settings.json);
     if (status == LS_OK) {
         print_all(&report, &settings, &question, &answer);
-        status = ls__report_close(&report, LS_OK);
+        status = ls__report_close(&report);
     }
     ls__plan_answer_free(&answer);
     return status;

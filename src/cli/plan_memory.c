@@ -156,7 +156,7 @@ static void print_all(ls__report *report, const ls__plan_settings *settings,
 static ls_status settle(ls__plan_settings *settings)
 {
     if (settings->params > 0)
-        settings->model = (ls__plan_model){.count = settings->params, .heads = 1, .width = 1};
+        settings->model = (ls__plan_model){.count = settings->params};
     if (settings->layout.micro_batches == 0)
         settings->layout.micro_batches = settings->layout.pipeline;
     LS_TRY(ls__plan_settle_model(settings));
@@ -180,5 +180,5 @@ ls_status ls__cli_plan_memory(int argc, char **argv)
     LS_TRY(ls__plan_machine_of(&settings, &machine));
     LS_TRY(ls__report_open(&report, settings.json));
     print_all(&report, &settings, &machine);
-    return ls__report_close(&report, LS_OK);
+    return ls__report_close(&report);
 }

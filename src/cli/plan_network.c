@@ -49,7 +49,7 @@ static const ls__option_table table = {
 /* The question, in the planner's terms. */
 typedef struct question {
     ls__network network;
-    ls__plan_scaling scaling;
+    ls__plan_replicas replicas;
 } question;
 
 static ls_status make_question(question *q, const ls__plan_settings *settings,
@@ -61,7 +61,7 @@ static ls_status make_question(question *q, const ls__plan_settings *settings,
 
     *q = (question){.network = {.ranks = settings->ranks, .per_node = settings->per_node}};
     LS_TRY(ls__plan_links_of(settings, machine, &q->network.within, &q->network.across));
-    q->scaling = (ls__plan_scaling){
+    q->replicas = (ls__plan_replicas){
         .algorithm = ls__all_reduce_names[settings->algorithm],
         .network = q->network,
         .bytes = settings->bytes > 0 ? settings->bytes : element * ls__plan_parameters(model),
@@ -82,7 +82,7 @@ static double seconds_of(const question *q, const char *algorithm, int64_t ranks
     ls__network network = q->network;
 
     network.ranks = ranks;
-    return ls__all_reduce_seconds(algorithm, &network, q->scaling.bytes);
+    return ls__all_reduce_seconds(algorithm, &network, q->replicas.bytes);
 }
 
 /* ---- tables ---- */
@@ -105,7 +105,7 @@ static void print_all_reduce(ls__report *report, const question *q)
     for (int64_t n = 2; n <= q->network.ranks; n = next_ranks(n, q->network.ranks))
         ls__report_row(report, (ls__cell[]){{.number = (double)n},
                                             {.number = ls__ring_sent_bytes(n, 1)},
-                                            {.number = ls__ring_sent_bytes(n, q->scaling.bytes)},
+                                            {.number = ls__ring_sent_bytes(n, q->replicas.bytes)},
                                             {.number = seconds_of(q, "naive", n)},
                                             {.number = seconds_of(q, "tree", n)},
                                             {.number = seconds_of(q, "halving", n)},
@@ -127,14 +127,14 @@ static void print_steps(ls__report *report, const question *q)
 {
     ls__report_table(report, "steps", step_columns, sizeof step_columns / sizeof step_columns[0]);
     for (int64_t n = 2; n <= q->network.ranks; n = next_ranks(n, q->network.ranks)) {
-        ls__plan_scaled scaled = ls__plan_scaled_to(&q->scaling, n);
+        ls__plan_replicas_time time = ls__plan_replicas_step(&q->replicas, n);
         ls__report_row(report, (ls__cell[]){{.number = (double)n},
-                                            {.number = scaled.compute},
-                                            {.number = scaled.communication},
-                                            {.number = scaled.apart},
-                                            {.number = scaled.together},
-                                            {.number = scaled.compute / scaled.apart},
-                                            {.number = scaled.compute / scaled.together}});
+                                            {.number = time.compute},
+                                            {.number = time.communication},
+                                            {.number = time.apart},
+                                            {.number = time.together},
+                                            {.number = time.compute / time.apart},
+                                            {.number = time.compute / time.together}});
     }
 }
 
@@ -161,14 +161,14 @@ static void print_collectives(ls__report *report, const question *q)
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
         ls__report_row(report,
                        (ls__cell[]){{.text = rows[i].name},
-                                    {.number = rows[i].seconds(&q->network, q->scaling.bytes)}});
+                                    {.number = rows[i].seconds(&q->network, q->replicas.bytes)}});
 }
 
 /* ---- sentences ---- */
 
 static void print_overtaken(ls__report *report, const question *q, bool overlap)
 {
-    int64_t ranks = ls__plan_overtaken(&q->scaling, overlap, ranks_max);
+    int64_t ranks = ls__plan_overtaken(&q->replicas, overlap, ranks_max);
     const char *what = overlap ? "the backward pass, and no longer hides behind it," : "compute";
 
     if (ranks > 0)
@@ -193,13 +193,13 @@ static void print_all(ls__report *report, const question *q, const ls__plan_sett
 {
     ls__plan_print_model(settings);
     printf("all-reduce of %.4g GB; nodes of %lld; a step's compute is %.4g s on one rank\n\n",
-           q->scaling.bytes / 1e9, (long long)q->network.per_node, q->scaling.compute);
-    ls__report_fact(report, "all_reduce_bytes", q->scaling.bytes);
+           q->replicas.bytes / 1e9, (long long)q->network.per_node, q->replicas.compute);
+    ls__report_fact(report, "all_reduce_bytes", q->replicas.bytes);
     print_all_reduce(report, q);
-    printf("\nsteps with %s, %s scaling:\n", q->scaling.algorithm,
-           q->scaling.strong ? "strong" : "weak");
+    printf("\nsteps with %s, %s scaling:\n", q->replicas.algorithm,
+           q->replicas.strong ? "strong" : "weak");
     print_steps(report, q);
-    printf("\nother collectives of %.4g GB over %lld ranks:\n", q->scaling.bytes / 1e9,
+    printf("\nother collectives of %.4g GB over %lld ranks:\n", q->replicas.bytes / 1e9,
            (long long)q->network.ranks);
     print_collectives(report, q);
     printf("\n");
@@ -222,7 +222,7 @@ static void write_curves(FILE *script, const question *q)
         fprintf(script, "%lld", (long long)n);
         for (int i = 0; i < CURVES; i++)
             fprintf(script, " %.9g", seconds_of(q, algorithms[i], n));
-        fprintf(script, " %.9g\n", ls__plan_scaled_to(&q->scaling, n).compute);
+        fprintf(script, " %.9g\n", ls__plan_replicas_step(&q->replicas, n).compute);
     }
     fputs("EOD\nplot ", script);
     for (int i = 0; i < CURVES; i++)
@@ -255,6 +255,6 @@ ls_status ls__cli_plan_network(int argc, char **argv)
     LS_TRY(make_question(&q, &settings, &machine));
     LS_TRY(ls__report_open(&report, settings.json));
     print_all(&report, &q, &settings);
-    LS_TRY(ls__report_close(&report, LS_OK));
+    LS_TRY(ls__report_close(&report));
     return *settings.plot ? draw(&q, settings.plot) : LS_OK;
 }

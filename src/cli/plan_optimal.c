@@ -238,6 +238,6 @@ ls_status ls__cli_plan_optimal(int argc, char **argv)
     LS_TRY(ls__plan_machine_of(&settings, &machine));
     LS_TRY(ls__report_open(&report, settings.json));
     print_all(&report, &settings, &machine);
-    LS_TRY(ls__report_close(&report, LS_OK));
+    LS_TRY(ls__report_close(&report));
     return *settings.plot ? draw(&settings) : LS_OK;
 }

@@ -135,16 +135,16 @@ void ls__report_fact(ls__report *report, const char *key, double value)
     write_number(report->json, value);
 }
 
-ls_status ls__report_close(ls__report *report, ls_status status)
+ls_status ls__report_close(ls__report *report)
 {
     if (!report->json)
-        return status;
+        return LS_OK;
     end_table(report);
     fputs("\n}\n", report->json);
     bool kept = fclose(report->json) == 0;
-    if (status == LS_OK)
-        status = kept ? ls__file_write_text(report->path, report->text)
-                      : LS_FAIL(LS_NO_MEMORY, "no memory for the report %.600s", report->path);
+    ls_status status = kept
+                           ? ls__file_write_text(report->path, report->text)
+                           : LS_FAIL(LS_NO_MEMORY, "no memory for the report %.600s", report->path);
     free(report->text);
     return status;
 }

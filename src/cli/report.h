@@ -26,7 +26,7 @@ typedef struct ls__column {
     double scale; /* a person is shown number / scale; 0: as it is */
 } ls__column;
 
-/* The member that the column's kind asks for. */
+/* The member that the column's kind asks for; a text of ours, without quotes. */
 typedef struct ls__cell {
     const char *text;
     double number;
@@ -53,7 +53,7 @@ void ls__report_row(ls__report *report, const ls__cell *cell);
 /* A number beside the tables, in JSON only: say it to people in a sentence. */
 void ls__report_fact(ls__report *report, const char *key, double value);
 
-/* Where `status`, that of the command, is LS_OK, writes the JSON file; returns what went wrong. */
-ls_status ls__report_close(ls__report *report, ls_status status);
+/* Writes the JSON file. */
+ls_status ls__report_close(ls__report *report);
 
 #endif

@@ -41,6 +41,8 @@ ls_status ls__plan_model_find(const char *name, ls__plan_model *model)
 
 ls_status ls__plan_model_resolve(ls__plan_model *model)
 {
+    if (model->count > 0)
+        return LS_OK;
     if (model->key_value_heads == 0)
         model->key_value_heads = model->heads;
     if (model->ffn == 0)

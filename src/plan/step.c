@@ -145,28 +145,27 @@ ls__plan_step ls__plan_step_of(const ls__plan_model *model, const ls__plan_stora
 
 /* ---- data parallelism alone ---- */
 
-ls__plan_scaled ls__plan_scaled_to(const ls__plan_scaling *scaling, int64_t ranks)
+ls__plan_replicas_time ls__plan_replicas_step(const ls__plan_replicas *replicas, int64_t ranks)
 {
-    ls__network network = scaling->network;
-    ls__plan_scaled scaled = {.compute = scaling->compute};
+    ls__network network = replicas->network;
+    ls__plan_replicas_time time = {.compute = replicas->compute};
 
     network.ranks = ranks;
-    if (scaling->strong)
-        scaled.compute /= (double)ranks;
-    scaled.communication = ls__all_reduce_seconds(scaling->algorithm, &network, scaling->bytes);
-    scaled.apart = scaled.compute + scaled.communication;
-    scaled.together =
-        scaled.compute + above_zero(scaled.communication - backward_share * scaled.compute);
-    return scaled;
+    if (replicas->strong)
+        time.compute /= (double)ranks;
+    time.communication = ls__all_reduce_seconds(replicas->algorithm, &network, replicas->bytes);
+    time.apart = time.compute + time.communication;
+    time.together = time.compute + above_zero(time.communication - backward_share * time.compute);
+    return time;
 }
 
-int64_t ls__plan_overtaken(const ls__plan_scaling *scaling, bool overlap, int64_t most)
+int64_t ls__plan_overtaken(const ls__plan_replicas *replicas, bool overlap, int64_t most)
 {
     double share = overlap ? backward_share : 1;
 
     for (int64_t ranks = 2; ranks <= most; ranks++) {
-        ls__plan_scaled scaled = ls__plan_scaled_to(scaling, ranks);
-        if (scaled.communication > share * scaled.compute)
+        ls__plan_replicas_time time = ls__plan_replicas_step(replicas, ranks);
+        if (time.communication > share * time.compute)
             return ranks;
     }
     return 0;

@@ -68,26 +68,26 @@ ls__plan_step ls__plan_step_of(const ls__plan_model *model, const ls__plan_stora
 /* ---- data parallelism alone, as the ranks grow ---- */
 
 /* A step of N ranks that hold the whole model each and all-reduce its gradients. */
-typedef struct ls__plan_scaling {
+typedef struct ls__plan_replicas {
     const char *algorithm; /* of plan/collectives.h */
     ls__network network;   /* its `ranks` are not used */
     double bytes;          /* of gradients */
     double compute;        /* seconds of a step on one rank */
     bool strong;           /* the global batch stays: N ranks compute N times as fast; else weak:
                               each rank's stays */
-} ls__plan_scaling;
+} ls__plan_replicas;
 
-typedef struct ls__plan_scaled {
+typedef struct ls__plan_replicas_time {
     double compute;
     double communication;
     double apart;    /* the step where communication follows compute: their sum */
     double together; /* the step where it hides behind the backward pass, 2/3 of compute */
-} ls__plan_scaled;
+} ls__plan_replicas_time;
 
-ls__plan_scaled ls__plan_scaled_to(const ls__plan_scaling *scaling, int64_t ranks);
+ls__plan_replicas_time ls__plan_replicas_step(const ls__plan_replicas *replicas, int64_t ranks);
 
 /* The fewest ranks, among 2 .. most, at which communication takes longer than compute, or, with
  * overlap, than the backward pass that can hide it; 0: none. With `hier` only whole nodes count. */
-int64_t ls__plan_overtaken(const ls__plan_scaling *scaling, bool overlap, int64_t most);
+int64_t ls__plan_overtaken(const ls__plan_replicas *replicas, bool overlap, int64_t most);
 
 #endif

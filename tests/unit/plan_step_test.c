@@ -108,36 +108,36 @@ static void test_sharding_costs_communication(void **state)
 /* Issue 6: 17.32 TFLOP at 312 TFLOP/s and 1.21 GB over 64 ranks at 100 Gbit/s: 0.25 s. */
 static void test_step_of_the_example(void **state)
 {
-    ls__plan_scaling scaling = {.algorithm = "ring",
-                                .network = {.per_node = 1, .across = {0, 8 / 100e9}},
-                                .bytes = 4 * 302309376.0,
-                                .compute = 17.3173e12 / 312e12};
-    ls__plan_scaled scaled = ls__plan_scaled_to(&scaling, 64);
+    ls__plan_replicas replicas = {.algorithm = "ring",
+                                  .network = {.per_node = 1, .across = {0, 8 / 100e9}},
+                                  .bytes = 4 * 302309376.0,
+                                  .compute = 17.3173e12 / 312e12};
+    ls__plan_replicas_time time = ls__plan_replicas_step(&replicas, 64);
 
     (void)state;
-    assert_near(scaled.communication, 0.19, 0.005);
-    assert_near(scaled.apart, 0.25, 0.005);
-    assert_near(scaled.together, scaled.apart - scaled.compute * 2 / 3, 1e-12);
+    assert_near(time.communication, 0.19, 0.005);
+    assert_near(time.apart, 0.25, 0.005);
+    assert_near(time.together, time.apart - time.compute * 2 / 3, 1e-12);
 }
 
 /* Weak scaling: 2 (N-1)/N D b passes 1.5 D b, a compute of as long, right after N = 4. Strong
  * scaling: compute of 11 D b / N against 2 (N-1)/N D b: N - 1 > 5.5. */
 static void test_communication_overtakes(void **state)
 {
-    ls__plan_scaling scaling = {.algorithm = "ring",
-                                .network = {.per_node = 1, .across = {0, 1e-9}},
-                                .bytes = 1e9,
-                                .compute = 1.5};
+    ls__plan_replicas replicas = {.algorithm = "ring",
+                                  .network = {.per_node = 1, .across = {0, 1e-9}},
+                                  .bytes = 1e9,
+                                  .compute = 1.5};
 
     (void)state;
-    assert_int_equal(ls__plan_overtaken(&scaling, false, 1000), 5);
-    assert_int_equal(ls__plan_overtaken(&scaling, true, 1000), 3); /* 1 is passed after N = 2 */
-    scaling.compute = 2.5;
-    assert_int_equal(ls__plan_overtaken(&scaling, false, 1000), 0);
-    scaling.compute = 11;
-    scaling.strong = true;
-    assert_int_equal(ls__plan_overtaken(&scaling, false, 1000), 7);
-    assert_int_equal(ls__plan_overtaken(&scaling, true, 1000), 5);
+    assert_int_equal(ls__plan_overtaken(&replicas, false, 1000), 5);
+    assert_int_equal(ls__plan_overtaken(&replicas, true, 1000), 3); /* 1 is passed after N = 2 */
+    replicas.compute = 2.5;
+    assert_int_equal(ls__plan_overtaken(&replicas, false, 1000), 0);
+    replicas.compute = 11;
+    replicas.strong = true;
+    assert_int_equal(ls__plan_overtaken(&replicas, false, 1000), 7);
+    assert_int_equal(ls__plan_overtaken(&replicas, true, 1000), 5);
 }
 
 /* ---- the search ---- */
