@@ -1,14 +1,138 @@
 /* lockstep plan: what training costs, before it is run. No MPI. */
 #include "cli/plan.h"
 
+#include <assert.h>
 #include <string.h>
 
 #include "base/units.h"
 #include "cli/commands.h"
 
-/* ---- the model ---- */
+/* ---- flags that several commands have ---- */
 
-static const ls__option shape_options[] = {LS__PLAN_SHAPE_ROWS};
+#define AT(member) LS__PLAN_AT(member)
+#define RUN        LS__SCOPE_RUN
+
+/* Presets are gpt2's. A model file has these names too. */
+static const ls__option shape_options[] = {
+    {"family", "gpt", LS__PLAN_FAMILY_NAMES,
+     "gpt: biases, GELU, learned positions, the embedding as head; llama: none of these, but a "
+     "gated MLP and a head of its own",
+     AT(model.family), 0, 0, LS__OPTION_CHOICE, RUN, 0},
+    {"layers", "12", "layers", "depth", AT(model.layers), 1, 4096, LS__OPTION_INT, RUN, 0},
+    {"width", "768", "channels", "width of the residual stream", AT(model.width), 1, 0x1p20,
+     LS__OPTION_INT, RUN, 0},
+    {"heads", "12", "heads", "attention heads; they divide the width", AT(model.heads), 1, 4096,
+     LS__OPTION_INT, RUN, 0},
+    {"kv-heads", "0", "heads", "heads of keys and values; 0: all", AT(model.key_value_heads), 0,
+     4096, LS__OPTION_INT, RUN, 0},
+    {"ffn", "0", "channels", "inner width of the MLP; 0: 4 times the width", AT(model.ffn), 0,
+     0x1p22, LS__OPTION_INT, RUN, 0},
+    {"context", "1024", "tokens", "length of a sequence", AT(model.context), 1, 0x1p24,
+     LS__OPTION_INT, RUN, 0},
+    {"vocabulary", "50257", "tokens", "0: the layers alone, without embedding and head",
+     AT(model.vocabulary), 0, 0x1p24, LS__OPTION_INT, RUN, 0},
+    {"experts", "1", "experts", "MLPs of a layer", AT(model.experts), 1, 4096, LS__OPTION_INT, RUN,
+     0},
+    {"active-experts", "1", "experts", "of those, that work on a token", AT(model.active_experts),
+     1, 4096, LS__OPTION_INT, RUN, 0},
+    {"dropout", "true", "", "keep dropout masks; --dropout=false: there is none", AT(model.dropout),
+     0, 0, LS__OPTION_SWITCH, RUN, 0},
+};
+
+static const ls__option model_options[] = {
+    {"model", "gpt2", "NAME|FILE.ini",
+     "gpt2, gpt3-175b, llama-7b, llama-65b, mixtral-8x7b, or a file with lines `flag = value` of "
+     "the shape; the flags below change it",
+     AT(model_name), 0, 0, LS__OPTION_TEXT, RUN, 0},
+};
+
+static const ls__option format_options[] = {
+    {"format", "bf16", LS__PLAN_FORMAT_NAMES, "of parameters and gradients", AT(storage.format), 0,
+     0, LS__OPTION_CHOICE, RUN, 0},
+    {"activations", "same", "same|" LS__PLAN_FORMAT_NAMES,
+     "format of activations and matrix products", AT(activations), 0, 0, LS__OPTION_CHOICE, RUN, 0},
+};
+
+static const ls__option state_options[] = {
+    {"optimizer", "adamw", LS__PLAN_OPTIMIZER_NAMES, "FP32 moments: two a parameter, or one",
+     AT(storage.optimizer), 0, 0, LS__OPTION_CHOICE, RUN, 0},
+    {"master", "f32", "none|f32", "a copy of parameters that are not FP32 themselves", AT(master),
+     0, 0, LS__OPTION_CHOICE, RUN, 0},
+};
+
+static const ls__option memory_options[] = {
+    {"memory", "", "GB", "another memory than the device's, in 1e9 bytes", AT(memory), 1e-6, 1e9,
+     LS__OPTION_REAL, RUN, 0},
+};
+
+static const ls__option link_options[] = {
+    {"inter", "200Gb/s", "RATE", "the link to other nodes, in one direction: 25GB/s, 200Gb/s",
+     AT(inter), 0, 0, LS__OPTION_TEXT, RUN, 0},
+    {"inter-latency", "5", "us", "of a message between nodes", AT(inter_latency), 0, 1e9,
+     LS__OPTION_REAL, RUN, 0},
+    {"intra", "", "RATE",
+     "a device's link within its node, in one direction; the device's where it is not given",
+     AT(intra), 0, 0, LS__OPTION_TEXT, RUN, 0},
+    {"intra-latency", "2", "us", "of a message within a node", AT(intra_latency), 0, 1e9,
+     LS__OPTION_REAL, RUN, 0},
+    {"per-node", "8", "devices", "of a node", AT(per_node), 1, 4096, LS__OPTION_INT, RUN, 0},
+};
+
+static const ls__option common_options[] = {
+    {"device", "a100-80g", "NAME",
+     "v100-32g, a100-40g, a100-80g, h100-80g, h200-141g or mi300x-192g", AT(device), 0, 0,
+     LS__OPTION_TEXT, RUN, 0},
+    {"peak", "", "TFLOP/s", "another peak than the device's", AT(peak), 1e-6, 1e9, LS__OPTION_REAL,
+     RUN, 0},
+    {"json", "", "FILE", "write the numbers there too", AT(json), 0, 0, LS__OPTION_TEXT, RUN, 0},
+};
+
+typedef struct flag_group {
+    unsigned flag; /* 0: of every command */
+    const ls__option *option;
+    int count;
+} flag_group;
+
+#define GROUP(flag, options)                                \
+    {                                                       \
+        flag, options, sizeof(options) / sizeof(options)[0] \
+    }
+
+static const flag_group groups[] = {
+    GROUP(LS__PLAN_FLAGS_MODEL, model_options),    GROUP(LS__PLAN_FLAGS_MODEL, shape_options),
+    GROUP(LS__PLAN_FLAGS_FORMATS, format_options), GROUP(LS__PLAN_FLAGS_STATES, state_options),
+    GROUP(LS__PLAN_FLAGS_LINKS, link_options),     GROUP(0, common_options),
+    GROUP(LS__PLAN_FLAGS_MEMORY, memory_options),
+};
+
+enum { OPTIONS_MAX = 64 };
+
+static void append(ls__option *rows, int *count, const ls__option *more, int more_count)
+{
+    assert(*count + more_count <= OPTIONS_MAX);
+    memcpy(rows + *count, more, (size_t)more_count * sizeof *more);
+    *count += more_count;
+}
+
+/* The command's own flags, then those of its groups. The rows live until the next call. */
+static ls__option_table table_of(const ls__plan_command *command)
+{
+    static ls__option rows[OPTIONS_MAX];
+    int count = 0;
+
+    append(rows, &count, command->option, command->count);
+    for (size_t i = 0; i < sizeof groups / sizeof groups[0]; i++)
+        if (groups[i].flag == 0 || command->flags & groups[i].flag)
+            append(rows, &count, groups[i].option, groups[i].count);
+    return (ls__option_table){.command = command->command,
+                              .summary = command->summary,
+                              .operands = "",
+                              .option = rows,
+                              .count = count,
+                              .notes = command->notes};
+}
+
+/* ---- the model ---- */
 
 /* For files: the shape alone. */
 static const ls__option_table shape_table = {
@@ -31,43 +155,39 @@ static ls_status fill_in_model(ls__plan_settings *settings)
     return ls__plan_model_find(settings->model_name, &settings->model);
 }
 
-static bool has_model(const ls__option_table *table)
-{
-    for (int i = 0; i < table->count; i++)
-        if (strcmp(table->option[i].name, "model") == 0)
-            return true;
-    return false;
-}
-
-ls_status ls__plan_parse(const ls__option_table *table, ls__plan_settings *settings, int argc,
-                         char **argv, bool *help)
+/* The flags once more, over the model that they name. */
+static ls_status parse_over_model(const ls__option_table *table, ls__plan_settings *settings,
+                                  int argc, char **argv)
 {
     static ls__plan_settings named;
     ls__parsed parsed;
 
-    LS_TRY(ls__options_parse(table, settings, argc, argv, &parsed));
-    *help = parsed.help;
-    if (parsed.help) {
-        ls__options_help(table, stdout);
-        return LS_OK;
-    }
-    if (!has_model(table))
-        return LS_OK;
     LS_TRY(fill_in_model(settings));
     named = *settings;
     LS_TRY(ls__options_parse_over(table, settings, argc, argv, &parsed));
     settings->changed = ls__options_differ(&shape_table, &named, settings, LS__SCOPE_RUN) >= 0;
-    return LS_OK;
+    return ls__plan_model_resolve(&settings->model);
 }
 
-ls_status ls__plan_settle_model(ls__plan_settings *settings)
+ls_status ls__plan_parse(const ls__plan_command *command, ls__plan_settings *settings, int argc,
+                         char **argv, bool *help)
 {
+    ls__option_table table = table_of(command);
     ls__plan_storage *storage = &settings->storage;
+    ls__parsed parsed;
 
+    LS_TRY(ls__options_parse(&table, settings, argc, argv, &parsed));
+    *help = parsed.help;
+    if (parsed.help) {
+        ls__options_help(&table, stdout);
+        return LS_OK;
+    }
+    if (command->flags & LS__PLAN_FLAGS_MODEL)
+        LS_TRY(parse_over_model(&table, settings, argc, argv));
     storage->master = settings->master != 0;
     storage->activation_format =
         settings->activations == 0 ? storage->format : settings->activations - 1;
-    return ls__plan_model_resolve(&settings->model);
+    return LS_OK;
 }
 
 void ls__plan_print_model(const ls__plan_settings *settings)

@@ -5,24 +5,25 @@
 #include "cli/plan.h"
 #include "plan/flops.h"
 
+#define AT(member) LS__PLAN_AT(member)
+#define RUN        LS__SCOPE_RUN
+
 static const ls__option options[] = {
-    LS__PLAN_MODEL_ROWS,
-    LS__PLAN_FORMAT_ROWS,
-    LS__PLAN_INT("batch", "1", "sequences", "of a step, all devices together", batch, 1, 0x1p40),
-    LS__PLAN_CHOICE("recompute", "none", LS__PLAN_RECOMPUTE_NAMES,
-                    "activations in backward: attention's scores, or whole layers",
-                    layout.recompute),
-    LS__PLAN_DEVICE_ROWS,
-    LS__PLAN_INT("devices", "1", "devices", "that share the work evenly", devices, 1, 0x1p20),
-    LS__PLAN_REAL("mfu", "0.4", "share", "of the peak that is reached (model FLOPs utilisation)",
-                  share, 1e-6, 1),
-    LS__PLAN_JSON_ROW,
+    {"batch", "1", "sequences", "of a step, all devices together", AT(batch), 1, 0x1p40,
+     LS__OPTION_INT, RUN, 0},
+    {"recompute", "none", LS__PLAN_RECOMPUTE_NAMES,
+     "activations in backward: attention's scores, or whole layers", AT(layout.recompute), 0, 0,
+     LS__OPTION_CHOICE, RUN, 0},
+    {"devices", "1", "devices", "that share the work evenly", AT(devices), 1, 0x1p20,
+     LS__OPTION_INT, RUN, 0},
+    {"mfu", "0.4", "share", "of the peak that is reached (model FLOPs utilisation)", AT(share),
+     1e-6, 1, LS__OPTION_REAL, RUN, 0},
 };
 
-static const ls__option_table table = {
+static const ls__plan_command command = {
     .command = "lockstep plan compute",
     .summary = "floating-point operations by part, forward and backward, and their time",
-    .operands = "",
+    .flags = LS__PLAN_FLAGS_MODEL | LS__PLAN_FLAGS_FORMATS,
     .option = options,
     .count = sizeof options / sizeof options[0],
     .notes =
@@ -98,10 +99,9 @@ ls_status ls__cli_plan_compute(int argc, char **argv)
     ls__report report;
     bool help = false;
 
-    LS_TRY(ls__plan_parse(&table, &settings, argc, argv, &help));
+    LS_TRY(ls__plan_parse(&command, &settings, argc, argv, &help));
     if (help)
         return LS_OK;
-    LS_TRY(ls__plan_settle_model(&settings));
     LS_TRY(ls__plan_machine_of(&settings, &machine));
     LS_TRY(ls__report_open(&report, settings.json));
     ls__plan_print_model(&settings);

@@ -6,26 +6,26 @@
 #include "plan/flops.h"
 #include "plan/search.h"
 
+#define AT(member) LS__PLAN_AT(member)
+#define RUN        LS__SCOPE_RUN
+
 static const ls__option options[] = {
-    LS__PLAN_MODEL_ROWS,
-    LS__PLAN_FORMAT_ROWS,
-    LS__PLAN_STATE_ROWS,
-    LS__PLAN_INT("devices", "1024", "devices", "to lay the work out on", devices, 1, 0x1p20),
-    LS__PLAN_INT("batch", "1536", "sequences", "of a step, all devices together", batch, 1, 0x1p24),
-    LS__PLAN_LINK_ROWS("a device's own"),
-    LS__PLAN_DEVICE_ROWS,
-    LS__PLAN_MEMORY_ROW,
-    LS__PLAN_REAL("efficiency", "0.5", "share", "of the peak that kernels reach", share, 1e-6, 1),
-    LS__PLAN_CHOICE("overlap", "on", "off|on", "whether data ranks communicate while they compute",
-                    overlap),
-    LS__PLAN_INT("rows", "20", "rows", "of the table, at most", rows, 1, 100000),
-    LS__PLAN_JSON_ROW,
+    {"devices", "1024", "devices", "to lay the work out on", AT(devices), 1, 0x1p20, LS__OPTION_INT,
+     RUN, 0},
+    {"batch", "1536", "sequences", "of a step, all devices together", AT(batch), 1, 0x1p24,
+     LS__OPTION_INT, RUN, 0},
+    {"efficiency", "0.5", "share", "of the peak that kernels reach", AT(share), 1e-6, 1,
+     LS__OPTION_REAL, RUN, 0},
+    {"overlap", "on", "off|on", "whether data ranks communicate while they compute", AT(overlap), 0,
+     0, LS__OPTION_CHOICE, RUN, 0},
+    {"rows", "20", "rows", "of the table, at most", AT(rows), 1, 100000, LS__OPTION_INT, RUN, 0},
 };
 
-static const ls__option_table table = {
+static const ls__plan_command command = {
     .command = "lockstep plan layout",
     .summary = "the fastest tensor x pipeline x data parallelism that fits",
-    .operands = "",
+    .flags = LS__PLAN_FLAGS_MODEL | LS__PLAN_FLAGS_FORMATS | LS__PLAN_FLAGS_STATES |
+             LS__PLAN_FLAGS_MEMORY | LS__PLAN_FLAGS_LINKS,
     .option = options,
     .count = sizeof options / sizeof options[0],
     .notes =
@@ -38,7 +38,9 @@ static const ls__option_table table = {
         "apply the nonlinearity to its own columns, and the second by rows: one all-reduce after\n"
         "the second. It is the matrix split by rows whose result must be summed first.\n"
         "\n"
-        "--intra and --inter are of one direction: NVLink's 600 and 900 GB/s count both.\n"
+        "--intra and --inter are of one direction (NVLink's 600 and 900 GB/s count both), and "
+        "each\n"
+        "device has its own --inter, as in nodes with a network card a device.\n"
         "--memory says how much of a device to count on: drivers and libraries take some GB.\n",
 };
 
@@ -189,10 +191,9 @@ ls_status ls__cli_plan_layout(int argc, char **argv)
     ls__report report;
     bool help = false;
 
-    LS_TRY(ls__plan_parse(&table, &settings, argc, argv, &help));
+    LS_TRY(ls__plan_parse(&command, &settings, argc, argv, &help));
     if (help)
         return LS_OK;
-    LS_TRY(ls__plan_settle_model(&settings));
     LS_TRY(ls__plan_machine_of(&settings, &machine));
     LS_TRY(make_question(&question, &settings, &machine));
     LS_TRY(ls__plan_search(&question, &answer));

@@ -3,38 +3,35 @@
 
 #include "cli/plan.h"
 
+#define AT(member) LS__PLAN_AT(member)
+#define RUN        LS__SCOPE_RUN
+
 static const ls__option options[] = {
-    LS__PLAN_MODEL_ROWS,
-    LS__PLAN_REAL("params", "", "COUNT", "so many parameters instead of a model, of no known shape",
-                  params, 1, 1e18),
-    LS__PLAN_FORMAT_ROWS,
-    LS__PLAN_STATE_ROWS,
-    LS__PLAN_INT("tp", "1", "devices", "tensor parallel: they share each layer", layout.tensor, 1,
-                 65536),
-    LS__PLAN_INT("pp", "1", "stages", "pipeline parallel: each has a run of the layers",
-                 layout.pipeline, 1, 65536),
-    LS__PLAN_INT("dp", "1", "ranks", "data parallel: each has other micro-batches", layout.data, 1,
-                 0x1p20),
-    LS__PLAN_INT("micro-batch", "1", "sequences", "computed together", layout.micro_batch, 1,
-                 0x1p20),
-    LS__PLAN_INT("micro-batches", "0", "count",
-                 "that a replica computes in a step; 0: as many as stages", layout.micro_batches, 0,
-                 0x1p20),
-    LS__PLAN_INT("sharding", "0", "0..3",
-                 "over the data ranks: 1 the optimizer, 2 gradients too, 3 parameters too (ZeRO)",
-                 layout.sharding, 0, 3),
-    LS__PLAN_CHOICE("recompute", "none", LS__PLAN_RECOMPUTE_NAMES,
-                    "activations in backward: attention's scores, or whole layers",
-                    layout.recompute),
-    LS__PLAN_DEVICE_ROWS,
-    LS__PLAN_MEMORY_ROW,
-    LS__PLAN_JSON_ROW,
+    {"params", "", "COUNT", "so many parameters instead of a model, of no known shape", AT(params),
+     1, 1e18, LS__OPTION_REAL, RUN, 0},
+    {"tp", "1", "devices", "tensor parallel: they share each layer", AT(layout.tensor), 1, 65536,
+     LS__OPTION_INT, RUN, 0},
+    {"pp", "1", "stages", "pipeline parallel: each has a run of the layers", AT(layout.pipeline), 1,
+     65536, LS__OPTION_INT, RUN, 0},
+    {"dp", "1", "ranks", "data parallel: each has other micro-batches", AT(layout.data), 1, 0x1p20,
+     LS__OPTION_INT, RUN, 0},
+    {"micro-batch", "1", "sequences", "computed together", AT(layout.micro_batch), 1, 0x1p20,
+     LS__OPTION_INT, RUN, 0},
+    {"micro-batches", "0", "count", "that a replica computes in a step; 0: as many as stages",
+     AT(layout.micro_batches), 0, 0x1p20, LS__OPTION_INT, RUN, 0},
+    {"sharding", "0", "0..3",
+     "over the data ranks: 1 the optimizer, 2 gradients too, 3 parameters too (ZeRO)",
+     AT(layout.sharding), 0, 3, LS__OPTION_INT, RUN, 0},
+    {"recompute", "none", LS__PLAN_RECOMPUTE_NAMES,
+     "activations in backward: attention's scores, or whole layers", AT(layout.recompute), 0, 0,
+     LS__OPTION_CHOICE, RUN, 0},
 };
 
-static const ls__option_table table = {
+static const ls__plan_command command = {
     .command = "lockstep plan memory",
     .summary = "what a device holds in training, and whether it fits",
-    .operands = "",
+    .flags = LS__PLAN_FLAGS_MODEL | LS__PLAN_FLAGS_FORMATS | LS__PLAN_FLAGS_STATES |
+             LS__PLAN_FLAGS_MEMORY,
     .option = options,
     .count = sizeof options / sizeof options[0],
     .notes =
@@ -159,7 +156,6 @@ static ls_status settle(ls__plan_settings *settings)
         settings->model = (ls__plan_model){.count = settings->params};
     if (settings->layout.micro_batches == 0)
         settings->layout.micro_batches = settings->layout.pipeline;
-    LS_TRY(ls__plan_settle_model(settings));
     LS_FAIL_IF(settings->layout.sharding > 0 && settings->layout.data == 1, LS_BAD_USAGE,
                "--sharding %lld needs data ranks to shard over: give --dp above 1",
                (long long)settings->layout.sharding);
@@ -173,7 +169,7 @@ ls_status ls__cli_plan_memory(int argc, char **argv)
     ls__report report;
     bool help = false;
 
-    LS_TRY(ls__plan_parse(&table, &settings, argc, argv, &help));
+    LS_TRY(ls__plan_parse(&command, &settings, argc, argv, &help));
     if (help)
         return LS_OK;
     LS_TRY(settle(&settings));

@@ -6,35 +6,36 @@
 #include "cli/plot.h"
 #include "plan/flops.h"
 
-#define ALGORITHMS "naive|tree|halving|ring|direct|ring-seg|hier"
-
 static const int64_t ranks_max = 1 << 20;
 
+#define AT(member) LS__PLAN_AT(member)
+#define RUN        LS__SCOPE_RUN
+
 static const ls__option options[] = {
-    LS__PLAN_MODEL_ROWS,
-    LS__PLAN_FORMAT_ROWS,
-    LS__PLAN_REAL("bytes", "", "BYTES", "another size of the all-reduce than the gradients'", bytes,
-                  1, 1e18),
-    LS__PLAN_INT("batch", "8", "sequences", "of a step: of each rank, or with --scaling strong all",
-                 batch, 1, 0x1p40),
-    LS__PLAN_CHOICE("scaling", "weak", "weak|strong",
-                    "weak: each rank's batch stays as ranks grow; strong: that of all", scaling),
-    LS__PLAN_CHOICE("algorithm", "ring", ALGORITHMS, "that steps are predicted with", algorithm),
-    LS__PLAN_INT("ranks", "64", "N", "the most data ranks to look at", ranks, 2, 0x1p20),
-    LS__PLAN_LINK_ROWS("a node's"),
-    LS__PLAN_DEVICE_ROWS,
-    LS__PLAN_REAL("mfu", "0.4", "share", "of the peak that compute reaches", share, 1e-6, 1),
-    LS__PLAN_INT("pp", "8", "stages", "of a pipeline, for its bubble", layout.pipeline, 1, 65536),
-    LS__PLAN_INT("micro-batches", "32", "count", "of a step in that pipeline", layout.micro_batches,
-                 1, 0x1p20),
-    LS__PLAN_JSON_ROW,
-    LS__PLAN_PLOT_ROW,
+    {"bytes", "", "BYTES", "another size of the all-reduce than the gradients'", AT(bytes), 1, 1e18,
+     LS__OPTION_REAL, RUN, 0},
+    {"batch", "8", "sequences", "of a step: of each rank, or with --scaling strong all", AT(batch),
+     1, 0x1p40, LS__OPTION_INT, RUN, 0},
+    {"scaling", "weak", "weak|strong",
+     "weak: each rank's batch stays as ranks grow; strong: that of all", AT(scaling), 0, 0,
+     LS__OPTION_CHOICE, RUN, 0},
+    {"algorithm", "ring", LS__ALL_REDUCE_CHOICES, "that steps are predicted with", AT(algorithm), 0,
+     0, LS__OPTION_CHOICE, RUN, 0},
+    {"ranks", "64", "N", "the most data ranks to look at", AT(ranks), 2, 0x1p20, LS__OPTION_INT,
+     RUN, 0},
+    {"mfu", "0.4", "share", "of the peak that compute reaches", AT(share), 1e-6, 1, LS__OPTION_REAL,
+     RUN, 0},
+    {"pp", "8", "stages", "of a pipeline, for its bubble", AT(layout.pipeline), 1, 65536,
+     LS__OPTION_INT, RUN, 0},
+    {"micro-batches", "32", "count", "of a step in that pipeline", AT(layout.micro_batches), 1,
+     0x1p20, LS__OPTION_INT, RUN, 0},
+    {"plot", "", "FILE.svg", "draw them, with gnuplot", AT(plot), 0, 0, LS__OPTION_TEXT, RUN, 0},
 };
 
-static const ls__option_table table = {
+static const ls__plan_command command = {
     .command = "lockstep plan network",
     .summary = "what collectives cost, and where communication overtakes compute",
-    .operands = "",
+    .flags = LS__PLAN_FLAGS_MODEL | LS__PLAN_FLAGS_FORMATS | LS__PLAN_FLAGS_LINKS,
     .option = options,
     .count = sizeof options / sizeof options[0],
     .notes =
@@ -247,10 +248,9 @@ ls_status ls__cli_plan_network(int argc, char **argv)
     question q;
     bool help = false;
 
-    LS_TRY(ls__plan_parse(&table, &settings, argc, argv, &help));
+    LS_TRY(ls__plan_parse(&command, &settings, argc, argv, &help));
     if (help)
         return LS_OK;
-    LS_TRY(ls__plan_settle_model(&settings));
     LS_TRY(ls__plan_machine_of(&settings, &machine));
     LS_TRY(make_question(&q, &settings, &machine));
     LS_TRY(ls__report_open(&report, settings.json));

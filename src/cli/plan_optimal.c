@@ -6,26 +6,28 @@
 #include "cli/plot.h"
 #include "plan/scaling.h"
 
+#define AT(member) LS__PLAN_AT(member)
+#define RUN        LS__SCOPE_RUN
+
 static const ls__option options[] = {
-    LS__PLAN_REAL("flops", "", "FLOPs", "to spend on training", flops, 1e9, 1e40),
-    LS__PLAN_REAL("params", "", "COUNT", "parameters of the model", params, 1, 1e20),
-    LS__PLAN_REAL("tokens", "", "COUNT", "to train on", tokens, 1, 1e20),
-    LS__PLAN_CHOICE("format", "bf16", LS__PLAN_FORMAT_NAMES, "of matrix products, for the peak",
-                    storage.activation_format),
-    LS__PLAN_DEVICE_ROWS,
-    LS__PLAN_INT("devices", "1024", "devices", "of the cluster", devices, 1, 0x1p24),
-    LS__PLAN_REAL("mfu", "0.4", "share", "of the peak that is reached (model FLOPs utilisation)",
-                  share, 1e-6, 1),
+    {"flops", "", "FLOPs", "to spend on training", AT(flops), 1e9, 1e40, LS__OPTION_REAL, RUN, 0},
+    {"params", "", "COUNT", "parameters of the model", AT(params), 1, 1e20, LS__OPTION_REAL, RUN,
+     0},
+    {"tokens", "", "COUNT", "to train on", AT(tokens), 1, 1e20, LS__OPTION_REAL, RUN, 0},
+    {"format", "bf16", LS__PLAN_FORMAT_NAMES, "of matrix products, for the peak",
+     AT(storage.format), 0, 0, LS__OPTION_CHOICE, RUN, 0},
+    {"devices", "1024", "devices", "of the cluster", AT(devices), 1, 0x1p24, LS__OPTION_INT, RUN,
+     0},
+    {"mfu", "0.4", "share", "of the peak that is reached (model FLOPs utilisation)", AT(share),
+     1e-6, 1, LS__OPTION_REAL, RUN, 0},
     {"table", "false", "", "also the optimum of each law for the sizes of Hoffmann et al.'s tables",
-     LS__PLAN_AT(table), 0, 0, LS__OPTION_SWITCH, LS__SCOPE_RUN, 0},
-    LS__PLAN_JSON_ROW,
-    LS__PLAN_PLOT_ROW,
+     AT(table), 0, 0, LS__OPTION_SWITCH, RUN, 0},
+    {"plot", "", "FILE.svg", "draw them, with gnuplot", AT(plot), 0, 0, LS__OPTION_TEXT, RUN, 0},
 };
 
-static const ls__option_table table = {
+static const ls__plan_command command = {
     .command = "lockstep plan optimal",
     .summary = "how large a model, on how many tokens: --flops, --params or --tokens",
-    .operands = "",
     .option = options,
     .count = sizeof options / sizeof options[0],
     .notes =
@@ -231,7 +233,7 @@ ls_status ls__cli_plan_optimal(int argc, char **argv)
     ls__report report;
     bool help = false;
 
-    LS_TRY(ls__plan_parse(&table, &settings, argc, argv, &help));
+    LS_TRY(ls__plan_parse(&command, &settings, argc, argv, &help));
     if (help)
         return LS_OK;
     LS_TRY(check(&settings));

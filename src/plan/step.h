@@ -61,7 +61,7 @@ typedef struct ls__plan_step {
 /* (p - 1) / (m + p - 1): the share of a step in which a stage of the pipeline waits. */
 double ls__plan_bubble(int64_t pipeline, int64_t micro_batches);
 
-/* The model is resolved, the layout checked, the memory that of the layout. */
+/* The model is resolved, the layout checked. */
 ls__plan_step ls__plan_step_of(const ls__plan_model *model, const ls__plan_storage *storage,
                                const ls__plan_layout *layout, const ls__plan_cluster *cluster);
 
