@@ -88,21 +88,21 @@ static const ls__option common_options[] = {
 };
 
 typedef struct flag_group {
-    unsigned flag; /* 0: of every command */
     const ls__option *option;
     int count;
+    unsigned flag; /* 0: of every command */
 } flag_group;
 
-#define GROUP(flag, options)                                \
-    {                                                       \
-        flag, options, sizeof(options) / sizeof(options)[0] \
-    }
+#define ALL_OF(options) options, sizeof(options) / sizeof(options)[0]
 
 static const flag_group groups[] = {
-    GROUP(LS__PLAN_FLAGS_MODEL, model_options),    GROUP(LS__PLAN_FLAGS_MODEL, shape_options),
-    GROUP(LS__PLAN_FLAGS_FORMATS, format_options), GROUP(LS__PLAN_FLAGS_STATES, state_options),
-    GROUP(LS__PLAN_FLAGS_LINKS, link_options),     GROUP(0, common_options),
-    GROUP(LS__PLAN_FLAGS_MEMORY, memory_options),
+    {ALL_OF(model_options), LS__PLAN_FLAGS_MODEL},
+    {ALL_OF(shape_options), LS__PLAN_FLAGS_MODEL},
+    {ALL_OF(format_options), LS__PLAN_FLAGS_FORMATS},
+    {ALL_OF(state_options), LS__PLAN_FLAGS_STATES},
+    {ALL_OF(link_options), LS__PLAN_FLAGS_LINKS},
+    {ALL_OF(common_options), 0},
+    {ALL_OF(memory_options), LS__PLAN_FLAGS_MEMORY},
 };
 
 enum { OPTIONS_MAX = 64 };

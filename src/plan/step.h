@@ -29,7 +29,7 @@
  * With overlap, data communication hides behind compute: a micro-batch's behind all of its compute,
  * the last one's together with that of once a step behind the last backward pass, 2/3 of compute.
  * Tensor and pipeline communication do not hide. Left out: the optimizer, stragglers, how the
- * efficiency of small matrices drops. */
+ * efficiency of small matrices drops, experts spread over devices (which need all-to-all). */
 #ifndef LS_PLAN_STEP_H
 #define LS_PLAN_STEP_H
 
