@@ -3,6 +3,7 @@
 
 #include <ctype.h>
 #include <errno.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -137,9 +138,12 @@ static void format_choice(const ls__option *option, int value, char *text, size_
     snprintf(text, size, "%.*s", (int)strcspn(name, "|"), name);
 }
 
-/* The shortest form that reads back as the same double. */
+/* The shortest form that reads back as the same double; NAN, unset, is an empty one. */
 static void format_real(double value, char *text, size_t size)
 {
+    text[0] = '\0';
+    if (isnan(value))
+        return;
     for (int digits = 6; digits <= 17; digits++) { /* from 6 on: 120, not 1.2e+02 */
         snprintf(text, size, "%.*g", digits, value);
         if (strtod(text, NULL) == value)

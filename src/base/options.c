@@ -58,6 +58,10 @@ static ls_status parse_real(const ls__option *option, const char *text, double *
     char *end = NULL;
     double parsed = strtod(text, &end);
 
+    if (!*text && !*option->preset) {
+        *value = (double)NAN;
+        return LS_OK;
+    }
     LS_FAIL_IF(end == text || *end || isnan(parsed), LS_BAD_USAGE,
                "--%s '%s': it takes a number (%s)", option->name, text, option->unit);
     if (parsed < option->min || parsed > option->max)
@@ -435,4 +439,6 @@ void ls__options_help(const ls__option_table *table, FILE *file)
     fprintf(file, "%-*s%s\n", HELP_COLUMN, "  --config FILE",
             "read flags from an INI file of name = value lines first");
     fprintf(file, "%-*s%s\n", HELP_COLUMN, "  -h, --help", "print this");
+    if (table->notes)
+        fprintf(file, "\n%s", table->notes);
 }

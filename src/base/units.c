@@ -24,6 +24,31 @@ ls_status ls__parse_bytes(const char *text, int64_t *bytes)
     return LS_OK;
 }
 
+ls_status ls__parse_rate(const char *text, double *bytes_per_second)
+{
+    static const struct {
+        const char *name;
+        double bytes;
+    } units[] = {{"B/s", 1}, {"b/s", 0.125}, {"bit/s", 0.125}};
+    char *end = NULL;
+    double value = strtod(text, &end);
+    const char *suffix = *end ? strchr(suffixes, *end) : NULL;
+
+    if (suffix) {
+        value *= pow(1000, (double)(suffix - suffixes + 1));
+        end++;
+    }
+    for (size_t i = 0; end != text && i < sizeof units / sizeof units[0]; i++)
+        if (strcmp(end, units[i].name) == 0 && value > 0 && isfinite(value)) {
+            *bytes_per_second = value * units[i].bytes;
+            return LS_OK;
+        }
+    return LS_FAIL(LS_BAD_USAGE,
+                   "'%.200s' is not a rate above 0: write for example 900GB/s or "
+                   "200Gb/s (B: bytes, b: bits)",
+                   text);
+}
+
 const char *ls__format_bytes(char *text, size_t size, int64_t bytes)
 {
     static const char *const names[] = {"KiB", "MiB", "GiB", "TiB", "PiB", "EiB"};

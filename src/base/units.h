@@ -1,4 +1,4 @@
-/* Byte counts and durations, as people write and read them. */
+/* Byte counts, rates and durations, as people write and read them. */
 #ifndef LS_BASE_UNITS_H
 #define LS_BASE_UNITS_H
 
@@ -10,6 +10,10 @@
 /* Reads "4096", "64K", "1.5M", "2G" or "1T": powers of 1024. LS_BAD_USAGE on anything else, on a
  * negative number and on one above INT64_MAX. */
 ls_status ls__parse_bytes(const char *text, int64_t *bytes);
+
+/* Reads "900GB/s", "200Gb/s", "100Gbit/s" or "12.5MB/s" as bytes a second: powers of 1000, B for
+ * bytes, b or bit for bits. LS_BAD_USAGE on anything else and where the rate is not above 0. */
+ls_status ls__parse_rate(const char *text, double *bytes_per_second);
 
 /* Writes "512 bytes", "1.50 KiB", "2.00 GiB" and so on into `text` and returns it. */
 const char *ls__format_bytes(char *text, size_t size, int64_t bytes);

@@ -13,6 +13,7 @@ typedef struct settings {
     int kind;
     ls__list widths;
     char name[LS__TEXT_MAX];
+    double limit;
 } settings;
 
 #define AT(member) offsetof(settings, member)
@@ -26,6 +27,8 @@ static const ls__option rows[] = {
      0},
     {"widths", "", "widths", "a list", AT(widths), 1, 1000, LS__OPTION_LIST, LS__SCOPE_BITS, 0},
     {"name", "", "TEXT", "a text", AT(name), 0, 0, LS__OPTION_TEXT, LS__SCOPE_RUN, 'o'},
+    {"limit", "", "rate", "a real that may be unset", AT(limit), 1, 2, LS__OPTION_REAL,
+     LS__SCOPE_RUN, 0},
 };
 
 static const ls__option_table table = {.command = "lockstep test",
@@ -71,6 +74,24 @@ static void test_presets(void **state)
     assert_int_equal(parsed_into.kind, 0);
     assert_int_equal(parsed_into.widths.count, 0);
     assert_string_equal(parsed_into.name, "");
+    assert_true(isnan(parsed_into.limit));
+}
+
+static void test_unset_reals(void **state)
+{
+    char text[32];
+    ls__parsed parsed;
+
+    (void)state;
+    assert_ok(parse(&parsed, "--limit", "1.5", NULL));
+    assert_true(parsed_into.limit == 1.5);
+    assert_ok(parse(&parsed, "--limit=", NULL));
+    assert_true(isnan(parsed_into.limit));
+    ls__options_format(&table, &parsed_into, table.count - 1, text, sizeof text);
+    assert_string_equal(text, "");
+    assert_fails(parse(&parsed, "--limit", "nan", NULL), LS_BAD_USAGE, "takes a number");
+    assert_fails(parse(&parsed, "--limit", "0", NULL), LS_BAD_USAGE, "from 1 to 2");
+    assert_fails(parse(&parsed, "--rate=", NULL), LS_BAD_USAGE, "takes a number");
 }
 
 static void test_all_forms(void **state)
@@ -269,6 +290,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_presets),
+        cmocka_unit_test(test_unset_reals),
         cmocka_unit_test(test_all_forms),
         cmocka_unit_test(test_refusals),
         cmocka_unit_test(test_values_are_no_flags),

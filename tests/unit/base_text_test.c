@@ -28,6 +28,25 @@ static void test_parse_bytes(void **state)
     assert_fails(ls__parse_bytes("nan", &bytes), LS_BAD_USAGE, "not a number of bytes");
 }
 
+static void test_parse_rate(void **state)
+{
+    static const char *const mistakes[] = {"",         "GB/s",  "0GB/s",    "-1GB/s",   "nanGB/s",
+                                           "1e400B/s", "900GB", "900 GB/s", "900GB/s ", "900gB/s"};
+    double rate = 0;
+
+    (void)state;
+    assert_ok(ls__parse_rate("900GB/s", &rate));
+    assert_near(rate, 900e9, 0);
+    assert_ok(ls__parse_rate("200Gb/s", &rate));
+    assert_near(rate, 25e9, 0);
+    assert_ok(ls__parse_rate("1.5Mbit/s", &rate));
+    assert_near(rate, 187500, 0);
+    assert_ok(ls__parse_rate("8b/s", &rate));
+    assert_near(rate, 1, 0);
+    for (size_t i = 0; i < sizeof mistakes / sizeof mistakes[0]; i++)
+        assert_fails(ls__parse_rate(mistakes[i], &rate), LS_BAD_USAGE, "is not a rate above 0");
+}
+
 static void test_format_bytes(void **state)
 {
     char text[32];
@@ -119,9 +138,9 @@ static void test_files(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_parse_bytes), cmocka_unit_test(test_format_bytes),
-        cmocka_unit_test(test_digest),      cmocka_unit_test(test_tensors),
-        cmocka_unit_test(test_files),
+        cmocka_unit_test(test_parse_bytes),  cmocka_unit_test(test_parse_rate),
+        cmocka_unit_test(test_format_bytes), cmocka_unit_test(test_digest),
+        cmocka_unit_test(test_tensors),      cmocka_unit_test(test_files),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
