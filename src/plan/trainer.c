@@ -5,7 +5,8 @@ enum {
     DOUBLE = sizeof(double),
     LINE = 16,       /* floats of a cache line, on which views of activations start */
     SLOT = 16,       /* bytes of a micro-batch's result, in a step and in an evaluation */
-    SPILL_RANGE = 24 /* bytes of a range and its owner */
+    SPILL_RANGE = 24, /* bytes of a range and its owner */
+    BUCKETS_IN_FLIGHT = 4
 };
 
 static int64_t round_up(int64_t count, int64_t multiple)
@@ -122,11 +123,12 @@ static int64_t owned_units(const ls__plan_run *run, int64_t rank)
     return (buckets - 1) * block_units(run, full, rank) + block_units(run, last, rank);
 }
 
-/* The parameters among a rank's elements: the padding at the end is nobody's to update. */
+/* The parameters among a rank's elements: the padding, at the end of the first bucket, is nobody's
+ * to update. */
 static int64_t owned_parameters(const ls__plan_run *run)
 {
-    int64_t last_units = padded(run) / LS__PLAN_UNIT - (bucket_count(run) - 1) * bucket_units(run);
-    int64_t last_owner = (last_units < run->ranks ? last_units : run->ranks) - 1;
+    int64_t first_units = bucket_units(run);
+    int64_t last_owner = (first_units < run->ranks ? first_units : run->ranks) - 1;
     int64_t padding = padded(run) - ls__plan_run_parameters(run);
 
     return owned_units(run, run->rank) * LS__PLAN_UNIT - (run->rank == last_owner ? padding : 0);
@@ -139,7 +141,9 @@ static int64_t communication(const ls__plan_run *run)
     int64_t scratch = block_units(run, bucket_units(run), 0) * LS__PLAN_UNIT * lane;
     int64_t pointers = buckets * (int64_t)sizeof(void *);
     int64_t slots = (run->evaluated + run->micro_batch - 1) / run->micro_batch;
-    int64_t bytes = (run->ranks > 1 ? scratch : 1) + 2 * pointers;
+    int64_t in_flight = buckets < BUCKETS_IN_FLIGHT ? buckets : BUCKETS_IN_FLIGHT;
+    int64_t counters = 2 * buckets * (int64_t)sizeof(int64_t);
+    int64_t bytes = in_flight * (run->ranks > 1 ? scratch : 1) + 2 * pointers + counters;
 
     if (run->sharded)
         bytes += padded(run) / LS__PLAN_UNIT * DOUBLE + pointers;

@@ -83,6 +83,8 @@ static void set(ls__train_settings *settings, const char *data, const char *cons
 {
     ls__options_preset(&ls__train_options, settings);
     assert_ok(ls__options_set(&ls__train_options, settings, "run", "none"));
+    assert_ok(ls__options_set(&ls__train_options, settings, "allreduce", "ring"));
+    assert_ok(ls__options_set(&ls__train_options, settings, "bucket", "64M"));
     assert_ok(ls__options_set(&ls__train_options, settings, "data", ls__test_path(data)));
     for (; flags[0]; flags += 2)
         assert_ok(ls__options_set(&ls__train_options, settings, flags[0], flags[1]));
