@@ -98,14 +98,14 @@ static bool is_rule(const char *line)
     return strspn(line, "-") >= RULE_MIN;
 }
 
-/* Open MPI's complaints about copies from a process that is no more, and its counts of messages
- * that it has kept back. */
+/* Open MPI's complaints about copies from a process that is no more, about a daemon's start that
+ * was quicker than itself, and its counts of messages that it has kept back. */
 static bool is_noise(const char *line)
 {
-    static const char *const noise[] = {"] Read -1, expected",       "] Write -1, expected",
-                                        "has sent help message",     "have sent help message",
-                                        "orte_base_help_aggregate",  "mpirun: killing job",
-                                        "mpirun: Forwarding signal", "mpirun: abort is already"};
+    static const char *const noise[] = {
+        "] Read -1, expected",       "] Write -1, expected",     "has sent help message",
+        "have sent help message",    "orte_base_help_aggregate", "mpirun: killing job",
+        "mpirun: Forwarding signal", "mpirun: abort is already", "plm:rsh: Warning: setpgid("};
 
     for (size_t i = 0; i < sizeof noise / sizeof noise[0]; i++)
         if (strstr(line, noise[i]))
