@@ -3,10 +3,11 @@
 enum {
     FLOAT = sizeof(float),
     DOUBLE = sizeof(double),
-    LINE = 16,       /* floats of a cache line, on which views of activations start */
-    SLOT = 16,       /* bytes of a micro-batch's result, in a step and in an evaluation */
+    LINE = 16,        /* floats of a cache line, on which views of activations start */
+    SLOT = 16,        /* bytes of a micro-batch's result, in a step and in an evaluation */
     SPILL_RANGE = 24, /* bytes of a range and its owner */
-    BUCKETS_IN_FLIGHT = 4
+    BUCKETS_IN_FLIGHT = 4,
+    ROUNDS_IN_FLIGHT = 16 /* of direct; the ring has one */
 };
 
 static int64_t round_up(int64_t count, int64_t multiple)
@@ -134,11 +135,21 @@ static int64_t owned_parameters(const ls__plan_run *run)
     return owned_units(run, run->rank) * LS__PLAN_UNIT - (run->rank == last_owner ? padding : 0);
 }
 
+static int64_t blocks_in_flight(const ls__plan_run *run)
+{
+    int64_t peers = run->ranks - 1;
+
+    if (!run->direct)
+        return 1;
+    return peers < ROUNDS_IN_FLIGHT ? peers : ROUNDS_IN_FLIGHT;
+}
+
 static int64_t communication(const ls__plan_run *run)
 {
     int64_t buckets = bucket_count(run);
     int64_t lane = run->exact ? DOUBLE : FLOAT;
-    int64_t scratch = block_units(run, bucket_units(run), 0) * LS__PLAN_UNIT * lane;
+    int64_t scratch =
+        blocks_in_flight(run) * block_units(run, bucket_units(run), 0) * LS__PLAN_UNIT * lane;
     int64_t pointers = buckets * (int64_t)sizeof(void *);
     int64_t slots = (run->evaluated + run->micro_batch - 1) / run->micro_batch;
     int64_t in_flight = buckets < BUCKETS_IN_FLIGHT ? buckets : BUCKETS_IN_FLIGHT;
@@ -168,7 +179,8 @@ void ls__plan_run_memory(const ls__plan_run *run, int64_t booked[LS__CATEGORY_CO
     booked[LS__DATA] = data(run);
 }
 
-/* Reduce-scatter sends all blocks but a rank's own, all-gather all but the next rank's. */
+/* Reduce-scatter sends all blocks but a rank's own; all-gather the ring's all but the next rank's,
+ * direct's the own one to all others. */
 int64_t ls__plan_run_sent_bytes(const ls__plan_run *run)
 {
     int64_t units = padded(run) / LS__PLAN_UNIT;
@@ -177,6 +189,7 @@ int64_t ls__plan_run_sent_bytes(const ls__plan_run *run)
     if (run->ranks == 1)
         return 0;
     int64_t reduced = units - owned_units(run, run->rank);
-    int64_t gathered = units - owned_units(run, (run->rank + 1) % run->ranks);
+    int64_t gathered = run->direct ? (run->ranks - 1) * owned_units(run, run->rank)
+                                   : units - owned_units(run, (run->rank + 1) % run->ranks);
     return (reduced * lane + gathered * FLOAT) * LS__PLAN_UNIT;
 }

@@ -1,5 +1,5 @@
 /* What `lockstep train` itself will book in its arena, by category, on one rank: exactly, for a run
- * with --allreduce ring and without audits.
+ * with --allreduce ring or direct and without audits.
  *
  * The trainer differs from plan/memory.h, which describes the usual mixed-precision trainer. Per
  * parameter it holds, in bytes:
@@ -12,9 +12,9 @@
  *
  * so 28 bytes where others need 16: exactness costs 8, and 4 are the price of handing out each
  * gradient while the next is computed. Activations are FP32 and those of one micro-batch; dropout
- * masks are recomputed from keys, and a layer's scores kept once. Communication is the ring's
- * scratch for the largest block of a bucket, and tables of a few bytes a bucket, rank and
- * micro-batch. Data is the whole dataset.
+ * masks are recomputed from keys, and a layer's scores kept once. Communication is
+ * scratch for the largest block of a bucket, for as many as arrive together, and tables of a few
+ * bytes a bucket, rank and micro-batch. Data is the whole dataset.
  *
  * What the arena does not book: the code and its libraries, MPI's buffers, OpenBLAS's, the spills
  * of exact sums, which take address space until something spills. */
@@ -42,6 +42,8 @@ typedef struct ls__plan_run {
     bool adamw; /* else SGD */
     bool exact; /* --reduce exact */
     bool sharded;
+    bool
+        direct; /* --allreduce direct, which auto is where all ranks stand on one node; else ring */
     int64_t bucket; /* bytes */
 
     int64_t rank, ranks;

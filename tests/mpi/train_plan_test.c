@@ -115,6 +115,7 @@ static ls__plan_run run_of(const ls__trainer *trainer)
         .adamw = settings->optimizer == LS__ADAMW,
         .exact = settings->reduce == LS__REDUCE_EXACT,
         .sharded = settings->shard_optimizer,
+        .direct = settings->allreduce == LS__ALLREDUCE_AUTO,
         .bucket = settings->bucket,
         .rank = ls__world_rank(world),
         .ranks = ls__world_ranks(world),
@@ -159,6 +160,7 @@ static void test_gpt(void **state)
 {
     (void)state;
     compare("text.h5", (const char *[]){"width", "64", NULL});
+    compare("text.h5", (const char *[]){"width", "64", "allreduce", "auto", NULL});
 }
 
 static void test_gpt_of_odd_sizes(void **state)
