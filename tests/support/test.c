@@ -2,6 +2,7 @@
 
 #include <ftw.h>
 #include <inttypes.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -20,6 +21,14 @@ void ls__assert_error_says(const char *part, const char *file, int line)
     if (strstr(ls_last_error()->text, part))
         return;
     print_error("%s:%d: '%s' does not say '%s'\n", file, line, ls_last_error()->text, part);
+    _fail(file, line);
+}
+
+void ls__assert_near(double value, double expected, double tolerance, const char *file, int line)
+{
+    if (fabs(value - expected) <= tolerance)
+        return;
+    print_error("%s:%d: %.9g is not within %g of %.9g\n", file, line, value, tolerance, expected);
     _fail(file, line);
 }
 

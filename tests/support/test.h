@@ -23,8 +23,14 @@
         ls__assert_error_says((part), __FILE__, __LINE__);               \
     } while (0)
 
+/* Fails unless |value - expected| <= tolerance. */
+#define assert_near(value, expected, tolerance) \
+    ls__assert_near((value), (expected), (tolerance), __FILE__, __LINE__)
+
 void ls__assert_status(ls_status status, ls_status expected, const char *file, int line);
 void ls__assert_error_says(const char *part, const char *file, int line);
+
+void ls__assert_near(double value, double expected, double tolerance, const char *file, int line);
 
 /* The seed of this run: LOCKSTEP_TEST_SEED where set, else `preset`; prints it. */
 uint64_t ls__test_seed(uint64_t preset);
