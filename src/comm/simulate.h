@@ -1,0 +1,20 @@
+/* How long an all-reduce takes on a simulated network, and what it sends there. */
+#ifndef LS_COMM_SIMULATE_H
+#define LS_COMM_SIMULATE_H
+
+#include "comm/transport_sim.h"
+#include "lockstep/schedule.h"
+
+typedef struct ls__simulated {
+    double seconds;   /* from the start of all ranks to the end of the last */
+    ls_traffic total; /* of all ranks */
+} ls__simulated;
+
+/* Runs one all-reduce of `count` elements of `type` on all ranks of a network that was opened
+ * `time_only` and has carried nothing yet: the ranks' data is address space without memory behind
+ * it. LS_NO_MEMORY; LS_BAD_USAGE where the algorithm is a transport's own; LS_COMM for schedules
+ * that do not fit together. */
+ls_status ls__simulate_all_reduce(ls__sim *sim, const ls_algorithm *algorithm, int64_t count,
+                                  const ls_element_type *type, ls__simulated *result);
+
+#endif
