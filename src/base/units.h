@@ -1,4 +1,4 @@
-/* Byte counts and durations, as people write and read them. */
+/* Byte counts, durations and bandwidths, as people write and read them. */
 #ifndef LS_BASE_UNITS_H
 #define LS_BASE_UNITS_H
 
@@ -10,6 +10,14 @@
 /* Reads "4096", "64K", "1.5M", "2G" or "1T": powers of 1024. LS_BAD_USAGE on anything else, on a
  * negative number and on one above INT64_MAX. */
 ls_status ls__parse_bytes(const char *text, int64_t *bytes);
+
+/* Reads "2us", "1.5ms", "100ns" or "1s". LS_BAD_USAGE on anything else and on a negative number. */
+ls_status ls__parse_seconds(const char *text, double *seconds);
+
+/* Reads bytes per second, "12.5GB/s", or bits, "100Gb/s" or "100Gbit/s"; k, M, G and T are powers
+ * of 1000 here, as network cards are sold. LS_BAD_USAGE on anything else and on what is not above
+ * 0. */
+ls_status ls__parse_bandwidth(const char *text, double *bytes_per_second);
 
 /* Writes "512 bytes", "1.50 KiB", "2.00 GiB" and so on into `text` and returns it. */
 const char *ls__format_bytes(char *text, size_t size, int64_t bytes);
