@@ -5,12 +5,18 @@
 
 #include "lockstep/collective.h"
 
+/* The two phases of one rank. */
+typedef struct member {
+    ls_collective *reduce;
+    ls_collective *distribute;
+    ls_collective *current; /* one of these, or NULL before the start */
+} member;
+
 typedef struct fleet {
     ls__sim *sim;
     int ranks;
     ls_payload payload; /* the same for all, as nobody touches it */
-    ls_allreduce **sum; /* (ranks) */
-    bool *started;      /* (ranks) */
+    member *member;     /* (ranks) */
 } fleet;
 
 /* ---- data that is not there ---- */
@@ -40,38 +46,50 @@ static void unmap_data(ls_payload *payload)
 
 /* ---- all ranks ---- */
 
-/* Where this fails, close_fleet is still to be called. */
+/* Phase by phase, so that what the ranks use at the same time lies together. Where this fails,
+ * close_fleet is still to be called. */
 static ls_status open_fleet(fleet *all, const ls_algorithm *algorithm)
 {
     LS_TRY(map_data(&all->payload));
-    all->sum = calloc((size_t)all->ranks, sizeof all->sum[0]);
-    all->started = calloc((size_t)all->ranks, sizeof all->started[0]);
-    LS_FAIL_IF(!all->sum || !all->started, LS_NO_MEMORY,
-               "no memory for the all-reduce of %d simulated ranks", all->ranks);
+    all->member = calloc((size_t)all->ranks, sizeof all->member[0]);
+    LS_FAIL_IF(!all->member, LS_NO_MEMORY, "no memory for the all-reduce of %d simulated ranks",
+               all->ranks);
     for (int rank = 0; rank < all->ranks; rank++)
-        LS_TRY(ls_allreduce_open(&all->sum[rank], ls__sim_transport(all->sim, rank), algorithm,
-                                 &all->payload));
+        LS_TRY(ls_collective_open(&all->member[rank].reduce, ls__sim_transport(all->sim, rank),
+                                  algorithm->reduce, &all->payload));
+    for (int rank = 0; rank < all->ranks; rank++)
+        LS_TRY(ls_collective_open(&all->member[rank].distribute, ls__sim_transport(all->sim, rank),
+                                  algorithm->distribute, &all->payload));
     return LS_OK;
 }
 
 static void close_fleet(fleet *all)
 {
-    for (int rank = 0; all->sum && rank < all->ranks; rank++)
-        ls_allreduce_close(all->sum[rank]);
-    free(all->started);
-    free(all->sum);
+    for (int rank = 0; all->member && rank < all->ranks; rank++) {
+        ls_collective_close(all->member[rank].reduce);
+        ls_collective_close(all->member[rank].distribute);
+    }
+    free(all->member);
     unmap_data(&all->payload);
+}
+
+static ls_status begin(member *rank, ls_collective *phase)
+{
+    rank->current = phase;
+    return ls_collective_start(phase);
 }
 
 static ls_status step(void *context, int rank, bool *done)
 {
-    fleet *all = context;
+    member *mine = &((fleet *)context)->member[rank];
 
-    if (!all->started[rank]) {
-        all->started[rank] = true;
-        LS_TRY(ls_allreduce_start(all->sum[rank]));
-    }
-    return ls_allreduce_advance(all->sum[rank], done);
+    if (!mine->current)
+        LS_TRY(begin(mine, mine->reduce));
+    LS_TRY(ls_collective_advance(mine->current, done));
+    if (!*done || mine->current == mine->distribute)
+        return LS_OK;
+    LS_TRY(begin(mine, mine->distribute));
+    return ls_collective_advance(mine->current, done);
 }
 
 static ls_traffic total_traffic(const fleet *all)

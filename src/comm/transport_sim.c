@@ -14,6 +14,7 @@
 #include "comm/transport_sim.h"
 
 #include <assert.h>
+#include <stdalign.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -23,22 +24,38 @@
 typedef enum post_kind { SEND, RECEIVE, RECEIVE_COMBINE } post_kind;
 typedef enum post_state { IDLE, WAITING, MATCHED, TRAVELLING, ARRIVED, TAKEN } post_state;
 
+/* A cache line: with 16,384 ranks nearly all time goes into reaching memory. */
 typedef struct sim_operation {
     ls_operation base;
-    post_kind kind;
-    post_state state;
     int peer;
-    int channel;
-    void *data;         /* of a receive */
-    const void *source; /* of a send */
+    int16_t channel;
+    uint8_t kind;  /* post_kind */
+    uint8_t state; /* post_state */
     int64_t bytes;
-    const ls_element_type *type;   /* of RECEIVE_COMBINE */
-    int64_t order;                 /* of a send: among its rank's */
-    double matched_at;             /* of a send */
     struct sim_operation *partner; /* once matched */
-    struct sim_operation *next;    /* in a list: waiting, or a link's queue */
-    struct sim_operation *next_abandoned;
+    struct sim_operation *next;    /* in a list: waiting, a link's queue, or free ones */
+    union {
+        struct {
+            const void *source;
+            double matched_at;
+            int64_t order; /* among its rank's sends */
+        } send;
+        struct {
+            void *data;
+            const ls_element_type *type; /* of RECEIVE_COMBINE */
+        } receive;
+    };
 } sim_operation;
+
+static_assert(sizeof(sim_operation) == 64, "an operation fills a cache line");
+
+enum { SLAB = 1024 };
+
+/* Operations are taken in slabs, which live as long as the network. */
+typedef struct slab {
+    alignas(sizeof(sim_operation)) sim_operation operation[SLAB];
+    struct slab *next;
+} slab;
 
 typedef struct operation_list {
     sim_operation *first;
@@ -85,9 +102,9 @@ struct ls__sim {
     uint64_t buckets;        /* a power of two */
     sim_event *event;        /* (event_room), a heap, the earliest first */
     int64_t event_count;
-    int64_t event_room;
-    int64_t events_possible;  /* one for each operation, and one for each link */
-    sim_operation *abandoned; /* closed in flight */
+    int64_t event_room; /* an event for each operation, and one for each link */
+    slab *slabs;
+    sim_operation *free; /* operations that nobody has opened */
 };
 
 static sim_rank *rank_of(const sim_operation *operation)
@@ -209,8 +226,8 @@ static void append(operation_list *list, sim_operation *operation)
  * were at the same instant, in the order in which their ranks posted them. */
 static bool leaves_before(const sim_operation *a, const sim_operation *b)
 {
-    return a->matched_at < b->matched_at ||
-           (a->matched_at == b->matched_at && a->order <= b->order);
+    return a->send.matched_at < b->send.matched_at ||
+           (a->send.matched_at == b->send.matched_at && a->send.order <= b->send.order);
 }
 
 static void enqueue(operation_list *queue, sim_operation *send)
@@ -308,11 +325,12 @@ static void work_touched_links(ls__sim *sim)
 
 static operation_list *bucket_of(ls__sim *sim, const sim_operation *operation)
 {
-    uint64_t key = (uint64_t)sender_of(operation) << 40 ^ (uint64_t)receiver_of(operation) << 16 ^
-                   (uint64_t)operation->channel;
+    uint64_t receiver = (uint64_t)receiver_of(operation);
+    uint64_t key = ((uint64_t)sender_of(operation) - receiver) << 16 ^ (uint64_t)operation->channel;
 
-    /* Fibonacci hashing, D. Knuth, TAOCP volume 3, 6.4. */
-    return &sim->waiting[key * 0x9e3779b97f4a7c15u >> 32 & (sim->buckets - 1)];
+    /* Fibonacci hashing, D. Knuth, TAOCP volume 3, 6.4, of the distance: where all ranks send as
+     * far, as they do in most schedules, the buckets of neighbours are neighbours. */
+    return &sim->waiting[((key * 0x9e3779b97f4a7c15u >> 32) ^ receiver) & (sim->buckets - 1)];
 }
 
 static bool are_counterparts(const sim_operation *a, const sim_operation *b)
@@ -354,7 +372,7 @@ static void match(ls__sim *sim, sim_operation *send, sim_operation *receive)
     receive->partner = send;
     send->state = MATCHED;
     receive->state = MATCHED;
-    send->matched_at = sim->clock;
+    send->send.matched_at = sim->clock;
     enqueue(&link->queue, send);
     touch(sim, link);
 }
@@ -364,9 +382,10 @@ static void post(sim_operation *operation, post_kind kind, int peer, int channel
     ls__sim *sim = rank_of(operation)->sim;
 
     assert(operation->state == IDLE && bytes > 0 && 0 <= peer && peer < sim->options.ranks);
-    operation->kind = kind;
+    assert(0 <= channel && channel <= INT16_MAX);
+    operation->kind = (uint8_t)kind;
     operation->peer = peer;
-    operation->channel = channel;
+    operation->channel = (int16_t)channel;
     operation->bytes = bytes;
     operation_list *list = bucket_of(sim, operation);
     sim_operation *counterpart = take_counterpart(list, operation);
@@ -380,50 +399,56 @@ static void post(sim_operation *operation, post_kind kind, int peer, int channel
 
 /* ---- the table ---- */
 
-/* Makes room for the events of `more` operations or links. */
-static ls_status make_room(ls__sim *sim, int64_t more)
+static ls_status make_room_for_events(ls__sim *sim, int64_t more)
 {
-    int64_t room = 2 * (sim->event_room + more);
-
-    sim->events_possible += more;
-    if (sim->events_possible <= sim->event_room)
-        return LS_OK;
+    int64_t room = sim->event_room + more;
     void *larger = realloc(sim->event, (size_t)room * sizeof sim->event[0]);
-    LS_FAIL_IF(!larger, LS_NO_MEMORY, "no memory for %lld simulated operations", (long long)room);
+
+    LS_FAIL_IF(!larger, LS_NO_MEMORY, "no memory for %lld simulated events", (long long)room);
     sim->event = larger;
     sim->event_room = room;
     return LS_OK;
 }
 
+static ls_status add_slab(ls__sim *sim)
+{
+    LS_TRY(make_room_for_events(sim, SLAB));
+    slab *added = aligned_alloc(alignof(slab), sizeof *added);
+    LS_FAIL_IF(!added, LS_NO_MEMORY, "no memory for %d simulated operations", SLAB);
+    memset(added, 0, sizeof *added);
+    added->next = sim->slabs;
+    sim->slabs = added;
+    for (int i = SLAB - 1; i >= 0; i--) {
+        added->operation[i].next = sim->free;
+        sim->free = &added->operation[i];
+    }
+    return LS_OK;
+}
+
 static ls_status operation_open(ls_transport *base, int64_t max_bytes, ls_operation **operation)
 {
-    sim_operation *opened = calloc(1, sizeof *opened);
+    ls__sim *sim = ((sim_rank *)base)->sim;
 
     (void)max_bytes;
-    LS_FAIL_IF(!opened, LS_NO_MEMORY, "no memory for a simulated operation");
-    ls_status status = make_room(((sim_rank *)base)->sim, 1);
-    if (status != LS_OK) {
-        free(opened);
-        return status;
-    }
+    if (!sim->free)
+        LS_TRY(add_slab(sim));
+    sim_operation *opened = sim->free;
+    sim->free = opened->next;
     opened->base.transport = base;
     *operation = &opened->base;
     return LS_OK;
 }
 
-/* One that is in flight stays with the network, which still knows it, until that is closed too. */
+/* One that is in flight is never used again: the network still knows it. */
 static void operation_close(ls_operation *base)
 {
     sim_operation *operation = (sim_operation *)base;
     ls__sim *sim = rank_of(operation)->sim;
 
-    if (operation->state != IDLE) {
-        operation->next_abandoned = sim->abandoned;
-        sim->abandoned = operation;
+    if (operation->state != IDLE)
         return;
-    }
-    sim->events_possible--;
-    free(operation);
+    operation->next = sim->free;
+    sim->free = operation;
 }
 
 static ls_status post_send(ls_operation *base, int peer, int channel, const void *data,
@@ -431,8 +456,8 @@ static ls_status post_send(ls_operation *base, int peer, int channel, const void
 {
     sim_operation *operation = (sim_operation *)base;
 
-    operation->source = data;
-    operation->order = base->transport->traffic.sent_messages;
+    operation->send.source = data;
+    operation->send.order = base->transport->traffic.sent_messages;
     post(operation, SEND, peer, channel, bytes);
     base->transport->traffic.sent_bytes += bytes;
     base->transport->traffic.sent_messages++;
@@ -443,7 +468,7 @@ static ls_status post_receive(ls_operation *base, int peer, int channel, void *d
 {
     sim_operation *operation = (sim_operation *)base;
 
-    operation->data = data;
+    operation->receive.data = data;
     post(operation, RECEIVE, peer, channel, bytes);
     return LS_OK;
 }
@@ -454,21 +479,22 @@ static ls_status post_receive_combine(ls_operation *base, int peer, int channel,
     sim_operation *operation = (sim_operation *)base;
 
     (void)scratch; /* combined straight from the sender's memory */
-    operation->data = into;
-    operation->type = type;
+    operation->receive.data = into;
+    operation->receive.type = type;
     post(operation, RECEIVE_COMBINE, peer, channel, count * type->size);
     return LS_OK;
 }
 
 static void move_data(sim_operation *receive)
 {
-    const void *source = receive->partner->source;
-    const ls_element_type *type = receive->type;
+    const void *source = receive->partner->send.source;
+    const ls_element_type *type = receive->receive.type;
+    void *data = receive->receive.data;
 
     if (receive->kind == RECEIVE_COMBINE)
-        type->combine(type->context, receive->data, source, receive->bytes / type->size);
+        type->combine(type->context, data, source, receive->bytes / type->size);
     else
-        memcpy(receive->data, source, (size_t)receive->bytes);
+        memcpy(data, source, (size_t)receive->bytes);
 }
 
 static ls_status take(sim_operation *receive)
@@ -539,7 +565,7 @@ static ls_status allocate(ls__sim *sim)
     sim->waiting = calloc(sim->buckets, sizeof sim->waiting[0]);
     LS_FAIL_IF(!sim->rank || !sim->ready || !sim->node || !sim->waiting, LS_NO_MEMORY,
                "no memory for a network of %d simulated ranks", sim->options.ranks);
-    return make_room(sim, (int64_t)(ranks + nodes));
+    return make_room_for_events(sim, (int64_t)(ranks + nodes));
 }
 
 static void set_up_rank(ls__sim *sim, int index)
@@ -580,10 +606,10 @@ void ls__sim_close(ls__sim *sim)
 {
     if (!sim)
         return;
-    while (sim->abandoned) {
-        sim_operation *operation = sim->abandoned;
-        sim->abandoned = operation->next_abandoned;
-        free(operation);
+    while (sim->slabs) {
+        slab *closed = sim->slabs;
+        sim->slabs = closed->next;
+        free(closed);
     }
     free(sim->event);
     free(sim->waiting);
