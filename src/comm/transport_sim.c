@@ -82,11 +82,17 @@ typedef struct sim_rank {
     bool done;
 } sim_rank;
 
-/* A receive's message arrives, or a link is free: the other one is NULL. */
+enum { OF_A_LINK = -1 };
+
+/* A message arrives at `rank`, or a link is free. Of those at the same time ranks come in order:
+ * neighbours' memory is near each other. */
 typedef struct sim_event {
     double at;
-    sim_operation *receive;
-    sim_link *link;
+    int rank; /* or OF_A_LINK */
+    union {
+        sim_operation *receive;
+        sim_link *link;
+    };
 } sim_event;
 
 struct ls__sim {
@@ -159,12 +165,17 @@ static sim_rank *take_ready(ls__sim *sim)
 /* Children of a node: wider than two, so that a heap of many ranks is less deep. */
 enum { HEAP_WIDTH = 4 };
 
+static bool happens_before(const sim_event *a, const sim_event *b)
+{
+    return a->at < b->at || (a->at == b->at && a->rank < b->rank);
+}
+
 static void push_event(ls__sim *sim, sim_event event)
 {
     int64_t at = sim->event_count++;
 
     assert(sim->event_count <= sim->event_room);
-    while (at > 0 && event.at < sim->event[(at - 1) / HEAP_WIDTH].at) {
+    while (at > 0 && happens_before(&event, &sim->event[(at - 1) / HEAP_WIDTH])) {
         sim->event[at] = sim->event[(at - 1) / HEAP_WIDTH];
         at = (at - 1) / HEAP_WIDTH;
     }
@@ -175,11 +186,12 @@ static void push_event(ls__sim *sim, sim_event event)
 static int64_t earliest_child(const ls__sim *sim, int64_t at)
 {
     int64_t earliest = HEAP_WIDTH * at + 1;
-    int64_t end =
-        earliest + HEAP_WIDTH < sim->event_count ? earliest + HEAP_WIDTH : sim->event_count;
+    int64_t end = earliest + HEAP_WIDTH;
 
+    if (end > sim->event_count)
+        end = sim->event_count;
     for (int64_t child = earliest + 1; child < end; child++)
-        if (sim->event[child].at < sim->event[earliest].at)
+        if (happens_before(&sim->event[child], &sim->event[earliest]))
             earliest = child;
     return earliest;
 }
@@ -191,7 +203,7 @@ static sim_event pop_event(ls__sim *sim)
     int64_t at = 0;
 
     for (int64_t child = earliest_child(sim, at);
-         child < sim->event_count && sim->event[child].at < last.at;
+         child < sim->event_count && happens_before(&sim->event[child], &last);
          child = earliest_child(sim, at)) {
         sim->event[at] = sim->event[child];
         at = child;
@@ -297,7 +309,9 @@ static void depart(ls__sim *sim, sim_operation *send)
     way.to->in_free_at = enters_at + duration;
     send->state = TRAVELLING;
     receive->state = TRAVELLING;
-    push_event(sim, (sim_event){.at = way.to->in_free_at + jitter(sim), .receive = receive});
+    push_event(sim, (sim_event){.at = way.to->in_free_at + jitter(sim),
+                                .rank = receive->base.transport->rank,
+                                .receive = receive});
 }
 
 /* Sends what the link is free for, and comes back when it is free for the next. */
@@ -307,7 +321,7 @@ static void work_link(ls__sim *sim, sim_link *link)
         depart(sim, dequeue(&link->queue));
     if (link->queue.first && !link->awaited) {
         link->awaited = true;
-        push_event(sim, (sim_event){.at = link->out_free_at, .link = link});
+        push_event(sim, (sim_event){.at = link->out_free_at, .rank = OF_A_LINK, .link = link});
     }
 }
 
@@ -665,7 +679,7 @@ static ls_status move_rank(sim_rank *rank, ls__sim_step *step, void *context)
 
 static void happen(ls__sim *sim, const sim_event *event)
 {
-    if (event->link) {
+    if (event->rank == OF_A_LINK) {
         event->link->awaited = false;
         touch(sim, event->link);
         return;
