@@ -45,7 +45,7 @@ static const ls__option options[] = {
      AT(node_bandwidth), 0, 0, LS__OPTION_BANDWIDTH, LS__SCOPE_RUN, 0},
     {"bytes", "64M", "BYTES", "the size of the data", AT(bytes), ELEMENT, 0x1p45, LS__OPTION_BYTES,
      LS__SCOPE_RUN, 0},
-    {"algorithm", "ring,hier,halving,direct,tree,naive", "NAMES", "which algorithms to simulate",
+    {"algorithm", "ring,hier,halving,tree,naive", "NAMES", "which algorithms to simulate",
      AT(algorithm), 0, 0, LS__OPTION_TEXT, LS__SCOPE_RUN, 0},
     {"slow-ranks", "", "R,R,...", "ranks whose messages take longer", AT(slow_ranks), 0,
      RANKS_MAX - 1, LS__OPTION_LIST, LS__SCOPE_RUN, 0},

@@ -1,5 +1,6 @@
 #include "comm/simulate.h"
 
+#include <assert.h>
 #include <stdlib.h>
 #include <sys/mman.h>
 
@@ -115,6 +116,7 @@ ls_status ls__simulate_all_reduce(ls__sim *sim, const ls_algorithm *algorithm, i
         .payload = {.count = count, .type = type},
     };
 
+    assert(algorithm->reduce && algorithm->distribute);
     ls_status status = open_fleet(&all, algorithm);
     if (status == LS_OK)
         status = ls__sim_run(sim, step, &all);

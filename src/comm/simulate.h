@@ -12,8 +12,8 @@ typedef struct ls__simulated {
 
 /* Runs one all-reduce of `count` elements of `type` on all ranks of a network that was opened
  * `time_only` and has carried nothing yet: the ranks' data is address space without memory behind
- * it. LS_NO_MEMORY; XX LS_COMM for schedules
- * that do not fit together. */
+ * it. Not for ls_algorithm_mpi, which has no schedules. LS_NO_MEMORY; LS_COMM for schedules that do
+ * not fit together. */
 ls_status ls__simulate_all_reduce(ls__sim *sim, const ls_algorithm *algorithm, int64_t count,
                                   const ls_element_type *type, ls__simulated *result);
 
