@@ -58,6 +58,10 @@ static ls_status parse_real(const ls__option *option, const char *text, double *
     char *end = NULL;
     double parsed = strtod(text, &end);
 
+    if (!*text && !*option->preset) {
+        *value = (double)NAN;
+        return LS_OK;
+    }
     LS_FAIL_IF(end == text || *end || isnan(parsed), LS_BAD_USAGE,
                "--%s '%s': it takes a number (%s)", option->name, text, option->unit);
     if (parsed < option->min || parsed > option->max)
@@ -74,11 +78,11 @@ static ls_status parse_seconds(const ls__option *option, const char *text, doubl
     return LS_OK;
 }
 
-static ls_status parse_bandwidth(const ls__option *option, const char *text, double *value)
+static ls_status parse_rate(const ls__option *option, const char *text, double *value)
 {
-    if (ls__parse_bandwidth(text, value) != LS_OK)
+    if (ls__parse_rate(text, value) != LS_OK)
         return LS_FAIL(LS_BAD_USAGE,
-                       "--%s '%s': it takes a bandwidth above 0, for example 12.5GB/s or 100Gb/s",
+                       "--%s '%s': it takes a rate above 0, for example 12.5GB/s or 100Gb/s",
                        option->name, text);
     return LS_OK;
 }
@@ -158,8 +162,8 @@ static ls_status set_member(const ls__option *option, void *settings, const char
         return parse_real(option, text, member);
     case LS__OPTION_SECONDS:
         return parse_seconds(option, text, member);
-    case LS__OPTION_BANDWIDTH:
-        return parse_bandwidth(option, text, member);
+    case LS__OPTION_RATE:
+        return parse_rate(option, text, member);
     case LS__OPTION_CHOICE:
         return parse_choice(option, text, member);
     case LS__OPTION_LIST:
@@ -456,4 +460,6 @@ void ls__options_help(const ls__option_table *table, FILE *file)
     fprintf(file, "%-*s%s\n", HELP_COLUMN, "  --config FILE",
             "read flags from an INI file of name = value lines first");
     fprintf(file, "%-*s%s\n", HELP_COLUMN, "  -h, --help", "print this");
+    if (table->notes)
+        fprintf(file, "\n%s", table->notes);
 }

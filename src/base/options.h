@@ -28,15 +28,15 @@ typedef struct ls__list {
 } ls__list;
 
 typedef enum ls__option_type {
-    LS__OPTION_SWITCH,    /* bool */
-    LS__OPTION_INT,       /* int64_t within [min, max] */
-    LS__OPTION_BYTES,     /* int64_t within [min, max], written with K, M, G or T */
-    LS__OPTION_REAL,      /* double within [min, max] */
-    LS__OPTION_SECONDS,   /* double, not negative, written 2us */
-    LS__OPTION_BANDWIDTH, /* double, bytes per second, above 0, written 12.5GB/s or 100Gb/s */
-    LS__OPTION_CHOICE,    /* int: index into `unit`, "one|two|three" */
-    LS__OPTION_LIST,      /* ls__list of values within [min, max], written 1,2,3 */
-    LS__OPTION_TEXT,      /* char[LS__TEXT_MAX], one line */
+    LS__OPTION_SWITCH,  /* bool */
+    LS__OPTION_INT,     /* int64_t within [min, max] */
+    LS__OPTION_BYTES,   /* int64_t within [min, max], written with K, M, G or T */
+    LS__OPTION_REAL,    /* double within [min, max]; with a preset of "" also NAN, unset */
+    LS__OPTION_SECONDS, /* double, not negative, written 2us */
+    LS__OPTION_RATE,    /* double, bytes a second, above 0, written 12.5GB/s or 100Gb/s */
+    LS__OPTION_CHOICE,  /* int: index into `unit`, "one|two|three" */
+    LS__OPTION_LIST,    /* ls__list of values within [min, max], written 1,2,3 */
+    LS__OPTION_TEXT,    /* char[LS__TEXT_MAX], one line */
 } ls__option_type;
 
 /* What a flag may change. */
@@ -47,7 +47,7 @@ typedef enum ls__option_scope {
 
 typedef struct ls__option {
     const char *name;   /* without dashes */
-    const char *preset; /* the default, as written on a command line; "" is an unset text or list */
+    const char *preset; /* the default, as on a command line; "" is an unset text, list or real */
     const char *unit;   /* what the value counts, or the choices; shown by --help */
     const char *help;   /* one sentence, lower case, no full stop */
     size_t offset;      /* of the member in the settings */
@@ -64,6 +64,7 @@ typedef struct ls__option_table {
     const ls__option *option;
     int count;
     int operands_min, operands_max;
+    const char *notes; /* lines that --help prints below the flags, each closed; or NULL */
     const char *const *passed_over; /* names that a configuration file may hold for another command,
                                        closed with NULL; or NULL */
 } ls__option_table;

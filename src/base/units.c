@@ -24,47 +24,47 @@ ls_status ls__parse_bytes(const char *text, int64_t *bytes)
     return LS_OK;
 }
 
-typedef struct named_scale {
-    const char *name;
-    double scale;
-} named_scale;
-
-/* What `text` is worth among `count` units; 0 where it is none of them. */
-static double scale_of(const char *text, const named_scale *units, int count)
-{
-    for (int i = 0; i < count; i++)
-        if (strcmp(text, units[i].name) == 0)
-            return units[i].scale;
-    return 0;
-}
-
 ls_status ls__parse_seconds(const char *text, double *seconds)
 {
-    static const named_scale units[] = {{"s", 1}, {"ms", 1e-3}, {"us", 1e-6}, {"ns", 1e-9}};
+    static const struct {
+        const char *name;
+        double seconds;
+    } units[] = {{"s", 1}, {"ms", 1e-3}, {"us", 1e-6}, {"ns", 1e-9}};
     char *end = NULL;
     double value = strtod(text, &end);
-    double scale = scale_of(end, units, 4);
 
-    LS_FAIL_IF(end == text || scale == 0 || !(value >= 0) || isinf(value), LS_BAD_USAGE,
-               "'%s' is not a time: write for example 2us, 1.5ms, 100ns or 1s", text);
-    *seconds = value * scale;
-    return LS_OK;
+    for (size_t i = 0; end != text && i < sizeof units / sizeof units[0]; i++)
+        if (strcmp(end, units[i].name) == 0 && value >= 0 && isfinite(value)) {
+            *seconds = value * units[i].seconds;
+            return LS_OK;
+        }
+    return LS_FAIL(LS_BAD_USAGE,
+                   "'%.200s' is not a time: write for example 2us, 1.5ms, 100ns or 1s", text);
 }
 
-ls_status ls__parse_bandwidth(const char *text, double *bytes_per_second)
+ls_status ls__parse_rate(const char *text, double *bytes_per_second)
 {
-    static const named_scale prefixes[] = {
-        {"k", 1e3}, {"K", 1e3}, {"M", 1e6}, {"G", 1e9}, {"T", 1e12}};
-    static const named_scale units[] = {{"B/s", 1}, {"b/s", 0.125}, {"bit/s", 0.125}};
+    static const struct {
+        const char *name;
+        double bytes;
+    } units[] = {{"B/s", 1}, {"b/s", 0.125}, {"bit/s", 0.125}};
     char *end = NULL;
     double value = strtod(text, &end);
-    double prefix = scale_of((char[]){*end, '\0'}, prefixes, 5);
-    double scale = scale_of(prefix > 0 ? end + 1 : end, units, 3);
+    const char *suffix = *end ? strchr(suffixes, *end) : NULL;
 
-    LS_FAIL_IF(end == text || scale == 0 || !(value > 0) || isinf(value), LS_BAD_USAGE,
-               "'%s' is not a bandwidth: write for example 12.5GB/s, 100Gb/s or 800MB/s", text);
-    *bytes_per_second = value * (prefix > 0 ? prefix : 1) * scale;
-    return LS_OK;
+    if (suffix) {
+        value *= pow(1000, (double)(suffix - suffixes + 1));
+        end++;
+    }
+    for (size_t i = 0; end != text && i < sizeof units / sizeof units[0]; i++)
+        if (strcmp(end, units[i].name) == 0 && value > 0 && isfinite(value)) {
+            *bytes_per_second = value * units[i].bytes;
+            return LS_OK;
+        }
+    return LS_FAIL(LS_BAD_USAGE,
+                   "'%.200s' is not a rate above 0: write for example 900GB/s or "
+                   "200Gb/s (B: bytes, b: bits)",
+                   text);
 }
 
 const char *ls__format_bytes(char *text, size_t size, int64_t bytes)

@@ -1,4 +1,4 @@
-/* Byte counts, durations and bandwidths, as people write and read them. */
+/* Byte counts, rates and durations, as people write and read them. */
 #ifndef LS_BASE_UNITS_H
 #define LS_BASE_UNITS_H
 
@@ -14,10 +14,9 @@ ls_status ls__parse_bytes(const char *text, int64_t *bytes);
 /* Reads "2us", "1.5ms", "100ns" or "1s". LS_BAD_USAGE on anything else and on a negative number. */
 ls_status ls__parse_seconds(const char *text, double *seconds);
 
-/* Reads bytes per second, "12.5GB/s", or bits, "100Gb/s" or "100Gbit/s"; k, M, G and T are powers
- * of 1000 here, as network cards are sold. LS_BAD_USAGE on anything else and on what is not above
- * 0. */
-ls_status ls__parse_bandwidth(const char *text, double *bytes_per_second);
+/* Reads "900GB/s", "200Gb/s", "100Gbit/s" or "12.5MB/s" as bytes a second: powers of 1000, B for
+ * bytes, b or bit for bits. LS_BAD_USAGE on anything else and where the rate is not above 0. */
+ls_status ls__parse_rate(const char *text, double *bytes_per_second);
 
 /* Writes "512 bytes", "1.50 KiB", "2.00 GiB" and so on into `text` and returns it. */
 const char *ls__format_bytes(char *text, size_t size, int64_t bytes);

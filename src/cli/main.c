@@ -15,6 +15,7 @@ static const ls__cli_entry commands[] = {
     {"verify", "train at several rank counts and compare the weights", ls__cli_verify, false},
     {"diff", "find the first step and tensor at which two runs differ", ls__cli_diff, true},
     {"bench", "measure collectives", ls__cli_bench, false},
+    {"plan", "say what training will cost before it is run", ls__cli_plan, true},
 };
 
 int main(int argc, char **argv)

@@ -138,7 +138,7 @@ static double rings_across(const ls__network *network, double bytes)
 static double hier_half(const ls__network *network, double bytes)
 {
     if (network->ranks % node_size(network) != 0)
-        return NAN;
+        return (double)NAN;
     return blocks_half(network->within, (double)node_size(network), bytes) +
            rings_across(network, bytes) / 2;
 }
@@ -158,7 +158,7 @@ double ls__all_reduce_seconds(const char *algorithm, const ls__network *network,
     for (int i = 0; ls__all_reduce_names[i]; i++)
         if (strcmp(algorithm, ls__all_reduce_names[i]) == 0)
             return 2 * halves[i](network, bytes);
-    return NAN;
+    return (double)NAN;
 }
 
 double ls__ring_sent_bytes(int64_t ranks, double bytes)

@@ -49,7 +49,8 @@ typedef struct ls__network {
     ls__link within;
 } ls__network;
 
-/* The names above, closed with NULL. */
+/* The algorithms, as choices of a flag, and in the same order one by one, closed with NULL. */
+#define LS__ALL_REDUCE_CHOICES "naive|tree|halving|ring|direct|ring-seg|hier"
 extern const char *const ls__all_reduce_names[];
 
 /* `bytes` is D, the size of the array that every rank has. 0 for one rank; NAN for an unknown name,

@@ -26,8 +26,8 @@ static void test_refusals(void **state)
     refuse("--ranks-per-node 7 does not divide --ranks 64", "--ranks-per-node", "7");
     refuse("from 1 to", "--ranks-per-node", "0");
     refuse("from 2 to", "--ranks", "1");
-    refuse("takes a bandwidth above 0", "--bandwidth", "0GB/s");
-    refuse("takes a bandwidth above 0", "--bandwidth", "-1GB/s");
+    refuse("takes a rate above 0", "--bandwidth", "0GB/s");
+    refuse("takes a rate above 0", "--bandwidth", "-1GB/s");
     refuse("for example 12.5GB/s", "--bandwidth", "12.5GB");
     refuse("for example 12.5GB/s", "--node-bandwidth", "fast");
     refuse("takes a time, for example 2us", "--latency", "2");

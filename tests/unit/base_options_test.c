@@ -15,6 +15,7 @@ typedef struct settings {
     int kind;
     ls__list widths;
     char name[LS__TEXT_MAX];
+    double limit;
 } settings;
 
 #define AT(member) offsetof(settings, member)
@@ -28,9 +29,11 @@ static const ls__option rows[] = {
      0},
     {"widths", "", "widths", "a list", AT(widths), 1, 1000, LS__OPTION_LIST, LS__SCOPE_BITS, 0},
     {"delay", "2us", "TIME", "a time", AT(delay), 0, 0, LS__OPTION_SECONDS, LS__SCOPE_RUN, 0},
-    {"bandwidth", "12.5GB/s", "RATE", "a bandwidth", AT(bandwidth), 0, 0, LS__OPTION_BANDWIDTH,
+    {"bandwidth", "12.5GB/s", "RATE", "a bandwidth", AT(bandwidth), 0, 0, LS__OPTION_RATE,
      LS__SCOPE_RUN, 0},
     {"name", "", "TEXT", "a text", AT(name), 0, 0, LS__OPTION_TEXT, LS__SCOPE_RUN, 'o'},
+    {"limit", "", "rate", "a real that may be unset", AT(limit), 1, 2, LS__OPTION_REAL,
+     LS__SCOPE_RUN, 0},
 };
 
 static const ls__option_table table = {.command = "lockstep test",
@@ -78,6 +81,24 @@ static void test_presets(void **state)
     assert_int_equal(parsed_into.kind, 0);
     assert_int_equal(parsed_into.widths.count, 0);
     assert_string_equal(parsed_into.name, "");
+    assert_true(isnan(parsed_into.limit));
+}
+
+static void test_unset_reals(void **state)
+{
+    char text[32];
+    ls__parsed parsed;
+
+    (void)state;
+    assert_ok(parse(&parsed, "--limit", "1.5", NULL));
+    assert_true(parsed_into.limit == 1.5);
+    assert_ok(parse(&parsed, "--limit=", NULL));
+    assert_true(isnan(parsed_into.limit));
+    ls__options_format(&table, &parsed_into, table.count - 1, text, sizeof text);
+    assert_string_equal(text, "");
+    assert_fails(parse(&parsed, "--limit", "nan", NULL), LS_BAD_USAGE, "takes a number");
+    assert_fails(parse(&parsed, "--limit", "0", NULL), LS_BAD_USAGE, "from 1 to 2");
+    assert_fails(parse(&parsed, "--rate=", NULL), LS_BAD_USAGE, "takes a number");
 }
 
 static void test_all_forms(void **state)
@@ -121,7 +142,7 @@ static void test_refusals(void **state)
     assert_fails(parse(&p, "--rate", "nan", NULL), LS_BAD_USAGE, "takes a number");
     assert_fails(parse(&p, "--rate", "-1", NULL), LS_BAD_USAGE, "at least 0");
     assert_fails(parse(&p, "--delay", "2", NULL), LS_BAD_USAGE, "takes a time");
-    assert_fails(parse(&p, "--bandwidth", "0GB/s", NULL), LS_BAD_USAGE, "a bandwidth above 0");
+    assert_fails(parse(&p, "--bandwidth", "0GB/s", NULL), LS_BAD_USAGE, "a rate above 0");
     assert_fails(parse(&p, "--kind", "on", NULL), LS_BAD_USAGE, "one of one|two|three");
     assert_fails(parse(&p, "--kind", "one|two", NULL), LS_BAD_USAGE, "one of one|two|three");
     assert_fails(parse(&p, "--widths", "1,,2", NULL), LS_BAD_USAGE, "written like 1,2,3");
@@ -280,6 +301,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_presets),
+        cmocka_unit_test(test_unset_reals),
         cmocka_unit_test(test_all_forms),
         cmocka_unit_test(test_refusals),
         cmocka_unit_test(test_values_are_no_flags),

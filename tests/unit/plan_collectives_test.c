@@ -1,5 +1,6 @@
 /* What collectives cost: known values, worked out by hand from the formulas' sources. */
 #include <math.h>
+#include <string.h>
 
 #include "plan/collectives.h"
 #include "support/test.h"
@@ -71,6 +72,18 @@ static void test_one_rank_needs_no_messages(void **state)
         assert_all_reduce(ls__all_reduce_names[i], 1, 1, 0);
 }
 
+static void test_names(void **state)
+{
+    char joined[128] = "";
+
+    (void)state;
+    for (int i = 0; ls__all_reduce_names[i]; i++) {
+        size_t used = strlen(joined);
+        snprintf(joined + used, sizeof joined - used, i ? "|%s" : "%s", ls__all_reduce_names[i]);
+    }
+    assert_string_equal(joined, LS__ALL_REDUCE_CHOICES);
+}
+
 static void test_what_has_no_answer(void **state)
 {
     ls__network uneven = network_of(7, 4);
@@ -113,6 +126,7 @@ int main(void)
         cmocka_unit_test(test_shared_nodes),
         cmocka_unit_test(test_what_latency_leaves_idle),
         cmocka_unit_test(test_one_rank_needs_no_messages),
+        cmocka_unit_test(test_names),
         cmocka_unit_test(test_what_has_no_answer),
         cmocka_unit_test(test_the_other_collectives),
         cmocka_unit_test(test_figures_of_the_ring),

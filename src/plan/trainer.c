@@ -1,0 +1,178 @@
+#include "plan/trainer.h"
+
+enum {
+    FLOAT = sizeof(float),
+    DOUBLE = sizeof(double),
+    LINE = 16,       /* floats of a cache line, on which views of activations start */
+    SLOT = 16,       /* bytes of a micro-batch's result, in a step and in an evaluation */
+    SPILL_RANGE = 24 /* bytes of a range and its owner */
+};
+
+static int64_t round_up(int64_t count, int64_t multiple)
+{
+    return (count + multiple - 1) / multiple * multiple;
+}
+
+static bool is_mlp(const ls__plan_run *run)
+{
+    return run->hidden_count > 0;
+}
+
+/* ---- the model ---- */
+
+static int64_t mlp_parameters(const ls__plan_run *run)
+{
+    int64_t total = 0;
+    int64_t from = run->inputs;
+
+    for (int i = 0; i < run->hidden_count; i++) {
+        total += run->hidden[i] * (from + 1);
+        from = run->hidden[i];
+    }
+    return total + run->classes * (from + 1);
+}
+
+int64_t ls__plan_run_parameters(const ls__plan_run *run)
+{
+    int64_t C = run->width;
+
+    if (is_mlp(run))
+        return mlp_parameters(run);
+    return run->layers * (12 * C * C + 13 * C) + (run->classes + run->context + 2) * C;
+}
+
+static int64_t padded(const ls__plan_run *run)
+{
+    return round_up(ls__plan_run_parameters(run), LS__PLAN_UNIT);
+}
+
+/* Sums, outputs and their gradients, of each hidden layer. */
+static int64_t mlp_activations(const ls__plan_run *run)
+{
+    int64_t floats = 0;
+
+    for (int i = 0; i < run->hidden_count; i++)
+        floats += 3 * run->micro_batch * run->hidden[i];
+    return floats * FLOAT;
+}
+
+/* One layer keeps 16 C floats a row beside the scores and four of norm statistics. */
+static int64_t gpt_activations(const ls__plan_run *run)
+{
+    int64_t rows = run->micro_batch * run->context;
+    int64_t stream = round_up(rows * run->width, LINE);
+    int64_t statistics = round_up(rows, LINE);
+    int64_t wide = round_up(rows * 4 * run->width, LINE);
+    int64_t layer = 5 * stream + round_up(rows * 3 * run->width, LINE) + 2 * wide + 4 * statistics +
+                    round_up(rows * run->heads * run->context, LINE);
+    int64_t around =
+        5 * stream + 2 * statistics + wide + round_up(2 * run->context * run->context, LINE);
+    int64_t keys = run->micro_batch * (int64_t)sizeof(uint64_t);
+
+    return (run->layers * layer + around) * FLOAT + keys;
+}
+
+static int64_t activations(const ls__plan_run *run)
+{
+    int64_t rows = run->micro_batch * (is_mlp(run) ? 1 : run->context);
+    int64_t logits_and_losses = rows * (run->classes + 1) * FLOAT;
+
+    return logits_and_losses + (is_mlp(run) ? mlp_activations(run) : gpt_activations(run));
+}
+
+/* Of one micro-batch, inputs and targets, beside the dataset. */
+static int64_t data(const ls__plan_run *run)
+{
+    int64_t sample = is_mlp(run) ? run->inputs + 1 : 2 * run->context;
+
+    return run->dataset_bytes + run->micro_batch * sample * 4;
+}
+
+/* ---- buckets and blocks ---- */
+
+static int64_t bucket_units(const ls__plan_run *run)
+{
+    int64_t units = padded(run) / LS__PLAN_UNIT;
+    int64_t wanted = run->bucket / ((int64_t)LS__PLAN_UNIT * FLOAT);
+
+    return wanted < 1 ? 1 : wanted < units ? wanted : units;
+}
+
+static int64_t bucket_count(const ls__plan_run *run)
+{
+    int64_t units = padded(run) / LS__PLAN_UNIT;
+    int64_t each = bucket_units(run);
+
+    return (units + each - 1) / each;
+}
+
+/* Of a bucket's units, those of a rank's block. */
+static int64_t block_units(const ls__plan_run *run, int64_t units, int64_t rank)
+{
+    return units / run->ranks + (rank < units % run->ranks ? 1 : 0);
+}
+
+/* Units of all buckets that a rank owns. */
+static int64_t owned_units(const ls__plan_run *run, int64_t rank)
+{
+    int64_t full = bucket_units(run);
+    int64_t buckets = bucket_count(run);
+    int64_t last = padded(run) / LS__PLAN_UNIT - (buckets - 1) * full;
+
+    return (buckets - 1) * block_units(run, full, rank) + block_units(run, last, rank);
+}
+
+/* The parameters among a rank's elements: the padding at the end is nobody's to update. */
+static int64_t owned_parameters(const ls__plan_run *run)
+{
+    int64_t last_units = padded(run) / LS__PLAN_UNIT - (bucket_count(run) - 1) * bucket_units(run);
+    int64_t last_owner = (last_units < run->ranks ? last_units : run->ranks) - 1;
+    int64_t padding = padded(run) - ls__plan_run_parameters(run);
+
+    return owned_units(run, run->rank) * LS__PLAN_UNIT - (run->rank == last_owner ? padding : 0);
+}
+
+static int64_t communication(const ls__plan_run *run)
+{
+    int64_t buckets = bucket_count(run);
+    int64_t lane = run->exact ? DOUBLE : FLOAT;
+    int64_t scratch = block_units(run, bucket_units(run), 0) * LS__PLAN_UNIT * lane;
+    int64_t pointers = buckets * (int64_t)sizeof(void *);
+    int64_t slots = (run->evaluated + run->micro_batch - 1) / run->micro_batch;
+    int64_t bytes = (run->ranks > 1 ? scratch : 1) + 2 * pointers;
+
+    if (run->sharded)
+        bytes += padded(run) / LS__PLAN_UNIT * DOUBLE + pointers;
+    if (run->exact)
+        bytes += buckets * run->ranks * SPILL_RANGE;
+    return bytes + (run->batch / run->micro_batch + slots) * SLOT;
+}
+
+/* ---- the ledger ---- */
+
+void ls__plan_run_memory(const ls__plan_run *run, int64_t booked[LS__CATEGORY_COUNT])
+{
+    int64_t parameters = ls__plan_run_parameters(run);
+    int64_t states = run->adamw ? 2 : 1;
+
+    booked[LS__PARAMETERS] = padded(run) * FLOAT;
+    booked[LS__GRADIENTS] = (parameters + padded(run)) * FLOAT;
+    booked[LS__LANES] = run->exact ? padded(run) * DOUBLE : 0;
+    booked[LS__OPTIMIZER] = states * FLOAT * (run->sharded ? owned_parameters(run) : parameters);
+    booked[LS__ACTIVATIONS] = activations(run);
+    booked[LS__COMMUNICATION] = communication(run);
+    booked[LS__DATA] = data(run);
+}
+
+/* Reduce-scatter sends all blocks but a rank's own, all-gather all but the next rank's. */
+int64_t ls__plan_run_sent_bytes(const ls__plan_run *run)
+{
+    int64_t units = padded(run) / LS__PLAN_UNIT;
+    int64_t lane = run->exact ? DOUBLE : FLOAT;
+
+    if (run->ranks == 1)
+        return 0;
+    int64_t reduced = units - owned_units(run, run->rank);
+    int64_t gathered = units - owned_units(run, (run->rank + 1) % run->ranks);
+    return (reduced * lane + gathered * FLOAT) * LS__PLAN_UNIT;
+}

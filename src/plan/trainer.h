@@ -1,0 +1,61 @@
+/* What `lockstep train` itself will book in its arena, by category, on one rank: exactly, for a run
+ * with --allreduce ring and without audits.
+ *
+ * The trainer differs from plan/memory.h, which describes the usual mixed-precision trainer. Per
+ * parameter it holds, in bytes:
+ *
+ *     parameters    4    FP32
+ *     gradients     4    of one micro-batch, as backward writes them (nn/model.c)
+ *                   4    their mean over the batch; with --reduce f32 their sum too
+ * (train/reduce.c) lanes         8    --reduce exact: the exact sum; there is none with f32
+ *     optimizer     8    AdamW; SGD 4; with --shard-optimizer only for the blocks that a rank owns
+ *
+ * so 28 bytes where others need 16: exactness costs 8, and 4 are the price of handing out each
+ * gradient while the next is computed. Activations are FP32 and those of one micro-batch; dropout
+ * masks are recomputed from keys, and a layer's scores kept once. Communication is the ring's
+ * scratch for the largest block of a bucket, and tables of a few bytes a bucket, rank and
+ * micro-batch. Data is the whole dataset.
+ *
+ * What the arena does not book: the code and its libraries, MPI's buffers, OpenBLAS's, the spills
+ * of exact sums, which take address space until something spills. */
+#ifndef LS_PLAN_TRAINER_H
+#define LS_PLAN_TRAINER_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/arena.h"
+
+/* Elements that the trainer never splits between ranks: LS__REDUCE_UNIT of train/reduce.h. */
+enum { LS__PLAN_UNIT = 256 };
+
+/* A run's flags, resolved, and what its dataset says. */
+typedef struct ls__plan_run {
+    /* --model mlp where hidden_count > 0, else gpt */
+    int64_t layers, heads, width, context;
+    int64_t inputs;        /* mlp: pixels of an image */
+    const int64_t *hidden; /* (hidden_count) */
+    int hidden_count;
+    int64_t classes; /* the vocabulary, or the labels */
+
+    int64_t batch, micro_batch;
+    bool adamw; /* else SGD */
+    bool exact; /* --reduce exact */
+    bool sharded;
+    int64_t bucket; /* bytes */
+
+    int64_t rank, ranks;
+    int64_t dataset_bytes; /* of samples and labels, as loaded: a byte or two a token or pixel */
+    int64_t evaluated;     /* held-out samples that an evaluation takes */
+} ls__plan_run;
+
+int64_t ls__plan_run_parameters(const ls__plan_run *run);
+
+/* booked[category] in bytes, as ls__arena_booked gives them. */
+void ls__plan_run_memory(const ls__plan_run *run, int64_t booked[LS__CATEGORY_COUNT]);
+
+/* Bytes that the rank's transport sends in a step, spills aside: the ring's share of the lanes, and
+ * of the mean or, sharded, the parameters. */
+int64_t ls__plan_run_sent_bytes(const ls__plan_run *run);
+
+#endif

@@ -1,0 +1,211 @@
+/* The planner's prediction of the trainer's memory, against the ledger of trainers opened on real
+ * ranks: six configurations, every category, every rank. And of the bytes a step sends. */
+#include "plan/trainer.h"
+
+#include <string.h>
+
+#include "data/import.h"
+#include "math/gemm.h"
+#include "support/mpi_main.h"
+#include "train/trainer.h"
+
+enum { TEXT = 6000, IMAGES = 40, ROWS = 12 };
+
+_Static_assert((int)LS__PLAN_UNIT == (int)LS__REDUCE_UNIT, "the planner's unit is the trainer's");
+
+static ls__world *world;
+
+/* ---- datasets, a copy for each rank ---- */
+
+static void make_text(void)
+{
+    const char *source = ls__test_path("text.txt");
+    FILE *file = fopen(source, "w");
+
+    assert_non_null(file);
+    for (int i = 0; i < TEXT; i++)
+        fputc("a stitch in time saves nine\n"[(i + i * i / 7 % 3) % 28], file);
+    assert_int_equal(fclose(file), 0);
+    assert_ok(ls__import_text(&source, 1, ls__test_path("text.h5"), 0.2));
+}
+
+/* Big-endian words, then `length` bytes, all below 10. */
+static void write_idx(const char *path, const uint32_t *header, int words, int length)
+{
+    FILE *file = fopen(path, "w");
+
+    assert_non_null(file);
+    for (int i = 0; i < words; i++)
+        for (int shift = 24; shift >= 0; shift -= 8)
+            fputc((int)(header[i] >> shift & 0xff), file);
+    for (int i = 0; i < length; i++)
+        fputc(i % 10, file);
+    assert_int_equal(fclose(file), 0);
+}
+
+static void make_images(void)
+{
+    static const uint32_t images[] = {0x803, IMAGES, ROWS, ROWS};
+    static const uint32_t labels[] = {0x801, IMAGES};
+    char paths[2][LS__PATH_SIZE];
+    ls__image_files files = {.train_images = paths[0],
+                             .train_labels = paths[1],
+                             .test_images = paths[0],
+                             .test_labels = paths[1]};
+
+    snprintf(paths[0], sizeof paths[0], "%s", ls__test_path("images"));
+    snprintf(paths[1], sizeof paths[1], "%s", ls__test_path("labels"));
+    write_idx(paths[0], images, 4, IMAGES * ROWS * ROWS);
+    write_idx(paths[1], labels, 2, IMAGES);
+    assert_ok(ls__import_images(&files, ls__test_path("images.h5")));
+}
+
+static int set_up(void **state)
+{
+    (void)state;
+    ls__gemm_start();
+    make_text();
+    make_images();
+    return ls__world_open(&world, 50) != LS_OK;
+}
+
+static int tear_down(void **state)
+{
+    (void)state;
+    ls__world_close(world);
+    return 0;
+}
+
+/* ---- from a run's flags to the planner's ---- */
+
+/* `flags`: names and values, closed with NULL. */
+static void set(ls__train_settings *settings, const char *data, const char *const *flags)
+{
+    ls__options_preset(&ls__train_options, settings);
+    assert_ok(ls__options_set(&ls__train_options, settings, "run", "none"));
+    assert_ok(ls__options_set(&ls__train_options, settings, "data", ls__test_path(data)));
+    for (; flags[0]; flags += 2)
+        assert_ok(ls__options_set(&ls__train_options, settings, flags[0], flags[1]));
+    assert_ok(ls__train_settings_resolve(settings));
+}
+
+static ls__plan_run run_of(const ls__trainer *trainer)
+{
+    const ls__train_settings *settings = trainer->settings;
+    const ls__dataset_info *info = ls__dataset_about(trainer->dataset);
+    bool text = info->kind == LS__DATASET_TEXT;
+    int64_t samples = info->count[LS__SPLIT_TRAIN] + info->count[LS__SPLIT_HELD_OUT];
+    int64_t held_out = text ? (info->count[LS__SPLIT_HELD_OUT] - 1) / settings->context
+                            : info->count[LS__SPLIT_HELD_OUT];
+    int64_t wanted = settings->eval_batches * settings->batch;
+
+    return (ls__plan_run){
+        .layers = settings->layers,
+        .heads = settings->heads,
+        .width = settings->width,
+        .context = settings->context,
+        .inputs = info->rows * info->cols,
+        .hidden = settings->hidden.value,
+        .hidden_count = text ? 0 : settings->hidden.count,
+        .classes = text ? info->vocabulary_size : info->classes,
+        .batch = settings->batch,
+        .micro_batch = settings->micro_batch,
+        .adamw = settings->optimizer == LS__ADAMW,
+        .exact = settings->reduce == LS__REDUCE_EXACT,
+        .sharded = settings->shard_optimizer,
+        .bucket = settings->bucket,
+        .rank = ls__world_rank(world),
+        .ranks = ls__world_ranks(world),
+        .dataset_bytes = samples * (text ? info->token_bytes : info->rows * info->cols + 1),
+        .evaluated = wanted < held_out ? wanted : held_out,
+    };
+}
+
+/* ---- the comparison ---- */
+
+static void compare_ledgers(const ls__trainer *trainer, const ls__plan_run *run)
+{
+    int64_t predicted[LS__CATEGORY_COUNT];
+
+    assert_int_equal(ls__plan_run_parameters(run), trainer->model->tensors.total);
+    ls__plan_run_memory(run, predicted);
+    for (ls__category category = 0; category < LS__CATEGORY_COUNT; category++) {
+        int64_t booked = ls__arena_booked(trainer->arena, category);
+        if (booked != predicted[category])
+            print_error("%s: %lld predicted, %lld booked\n", ls__category_name(category),
+                        (long long)predicted[category], (long long)booked);
+        assert_int_equal(booked, predicted[category]);
+    }
+}
+
+static void compare(const char *data, const char *const *flags)
+{
+    static ls__train_settings settings;
+    ls__trainer trainer;
+    ls__step_metrics metrics = {0};
+
+    set(&settings, data, flags);
+    assert_ok(ls__trainer_open(&trainer, &settings, world));
+    ls__plan_run run = run_of(&trainer);
+    compare_ledgers(&trainer, &run);
+    assert_ok(ls__trainer_step(&trainer, &metrics));
+    assert_int_equal(metrics.bytes_sent, ls__plan_run_sent_bytes(&run));
+    ls__trainer_close(&trainer);
+}
+
+static void test_gpt(void **state)
+{
+    (void)state;
+    compare("text.h5", (const char *[]){"width", "64", NULL});
+}
+
+static void test_gpt_of_odd_sizes(void **state)
+{
+    (void)state;
+    compare("text.h5", (const char *[]){"layers", "3", "heads", "3", "width", "33", "context", "17",
+                                        "batch", "10", "dropout", "0.1", NULL});
+}
+
+static void test_sharded_optimizer_in_buckets(void **state)
+{
+    (void)state;
+    compare("text.h5", (const char *[]){"width", "32", "shard-optimizer", "true", "bucket", "10K",
+                                        "micro-batch", "1", NULL});
+}
+
+static void test_sgd(void **state)
+{
+    (void)state;
+    compare("text.h5", (const char *[]){"width", "48", "optimizer", "sgd", "shard-optimizer",
+                                        "true", "eval-batches", "1", NULL});
+}
+
+static void test_f32_sums(void **state)
+{
+    (void)state;
+    compare("text.h5", (const char *[]){"width", "32", "context", "32", "reduce", "f32", "bucket",
+                                        "64K", NULL});
+}
+
+static void test_mlp(void **state)
+{
+    (void)state;
+    compare("images.h5", (const char *[]){"model", "mlp", "hidden", "50,20", "batch", "20",
+                                          "shard-optimizer", "true", NULL});
+}
+
+static int run_cases(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_gpt),
+        cmocka_unit_test(test_gpt_of_odd_sizes),
+        cmocka_unit_test(test_sharded_optimizer_in_buckets),
+        cmocka_unit_test(test_sgd),
+        cmocka_unit_test(test_f32_sums),
+        cmocka_unit_test(test_mlp),
+    };
+
+    return cmocka_run_group_tests(tests, set_up, tear_down);
+}
+
+LS__MPI_MAIN(run_cases())
