@@ -23,8 +23,11 @@ typedef struct simulate_settings {
     double node_bandwidth;
     ls__list slow_ranks;
     double slow_factor;
+    int reduce; /* reduce_kind */
     char algorithm[LS__TEXT_MAX];
 } simulate_settings;
+
+typedef enum reduce_kind { REDUCE_F32, REDUCE_EXACT } reduce_kind;
 
 #define AT(member) offsetof(simulate_settings, member)
 
@@ -45,6 +48,8 @@ static const ls__option options[] = {
      AT(node_bandwidth), 0, 0, LS__OPTION_RATE, LS__SCOPE_RUN, 0},
     {"bytes", "64M", "BYTES", "the size of the data", AT(bytes), ELEMENT, 0x1p45, LS__OPTION_BYTES,
      LS__SCOPE_RUN, 0},
+    {"reduce", "f32", "f32|exact", "what the sums are made of", AT(reduce), 0, 0, LS__OPTION_CHOICE,
+     LS__SCOPE_RUN, 0},
     {"algorithm", "ring,hier,halving,tree,naive", "NAMES", "which algorithms to simulate",
      AT(algorithm), 0, 0, LS__OPTION_TEXT, LS__SCOPE_RUN, 0},
     {"slow-ranks", "", "R,R,...", "ranks whose messages take longer", AT(slow_ranks), 0,
@@ -59,6 +64,8 @@ static const ls__option_table table = {
     .operands = "",
     .option = options,
     .count = sizeof options / sizeof options[0],
+    .notes = "A message holds its sender's way out and its receiver's way in; between nodes, the\n"
+             "ranks of a node share both. RATE is in powers of 1000, BYTES in powers of 1024.\n",
 };
 
 typedef struct choice {
@@ -106,16 +113,6 @@ static ls_status check_settings(const simulate_settings *set)
     return LS_OK;
 }
 
-static ls__network network_of(const simulate_settings *set, int64_t ranks)
-{
-    return (ls__network){
-        .ranks = ranks,
-        .per_node = set->per_node,
-        .across = {set->latency, 1 / set->bandwidth},
-        .within = {set->node_latency, 1 / set->node_bandwidth},
-    };
-}
-
 static ls_status open_network(const simulate_settings *set, ls__sim **sim)
 {
     ls__sim_options network = {
@@ -134,6 +131,24 @@ static ls_status open_network(const simulate_settings *set, ls__sim **sim)
     return LS_OK;
 }
 
+/* The formulas have elements of one size; the phases of exact sums, 8 and 4 bytes, are each half of
+ * an all-reduce of such elements. */
+static double formula_of(const simulate_settings *set, const char *algorithm, int64_t ranks,
+                         int64_t bytes)
+{
+    ls__network network = {
+        .ranks = ranks,
+        .per_node = set->per_node,
+        .across = {set->latency, 1 / set->bandwidth},
+        .within = {set->node_latency, 1 / set->node_bandwidth},
+    };
+    double floats = ls__all_reduce_seconds(algorithm, &network, (double)bytes);
+
+    if (set->reduce == REDUCE_F32)
+        return floats;
+    return (ls__all_reduce_seconds(algorithm, &network, 2 * (double)bytes) + floats) / 2;
+}
+
 /* ---- a row an algorithm ---- */
 
 static ls_status simulate(const simulate_settings *set, const ls_algorithm *algorithm,
@@ -142,8 +157,9 @@ static ls_status simulate(const simulate_settings *set, const ls_algorithm *algo
     ls__sim *sim = NULL;
 
     LS_TRY(open_network(set, &sim));
-    ls_status status =
-        ls__simulate_all_reduce(sim, algorithm, set->bytes / ELEMENT, &ls_sum_f32, result);
+    ls_status status = ls__simulate_all_reduce(
+        sim, algorithm, set->bytes / ELEMENT,
+        set->reduce == REDUCE_EXACT ? ls__exact_sums : ls__float_sums, result);
     ls__sim_close(sim);
     LS_TRY(status);
     LS_FAIL_IF(result->total.sent_bytes != result->total.received_bytes, LS_CHECK_FAILED,
@@ -154,9 +170,11 @@ static ls_status simulate(const simulate_settings *set, const ls_algorithm *algo
 
 static void print_header(const simulate_settings *set)
 {
-    printf("# simulated: %lld ranks, %lld a node; %g us and %g GB/s between nodes, %g us and %g "
+    printf("# simulated: %lld ranks, %lld a node, %s sums; %g us and %g GB/s between nodes, %g us "
+           "and %g "
            "GB/s within\n",
-           (long long)set->ranks, (long long)set->per_node, set->latency * 1e6,
+           (long long)set->ranks, (long long)set->per_node,
+           set->reduce == REDUCE_EXACT ? "exact" : "float", set->latency * 1e6,
            set->bandwidth * 1e-9, set->node_latency * 1e6, set->node_bandwidth * 1e-9);
     if (set->slow_ranks.count > 0)
         printf("# %d ranks are slow: their messages take %g times as long, of which the formula "
@@ -172,8 +190,7 @@ static void print_row(const simulate_settings *set, const ls_algorithm *algorith
                       const ls__simulated *result)
 {
     int64_t bytes = set->bytes / ELEMENT * ELEMENT;
-    ls__network network = network_of(set, set->ranks);
-    double formula = ls__all_reduce_seconds(algorithm->name, &network, (double)bytes);
+    double formula = formula_of(set, algorithm->name, set->ranks, bytes);
 
     printf(" %9s %7lld %14lld %15.2f %15.2f %7.4f %15.10g %12lld\n", algorithm->name,
            (long long)set->ranks, (long long)bytes, result->seconds * 1e6, formula * 1e6,
@@ -203,14 +220,15 @@ enum { GRID_SIZES = sizeof grid_bytes / sizeof grid_bytes[0], GRID_RANKS = 16384
 /* Algorithms that are the same on a network differ by rounding only; the first one named wins. */
 static const double alike = 1e-9;
 
-static const char *fastest(const choice *chosen, const ls__network *network, int64_t bytes)
+static const char *fastest(const simulate_settings *set, const choice *chosen, int64_t ranks,
+                           int64_t bytes)
 {
     const char *best = NULL;
     double best_seconds = 0;
 
     for (int i = 0; i < chosen->count; i++) {
         const char *name = chosen->algorithm[i]->name;
-        double seconds = ls__all_reduce_seconds(name, network, (double)bytes);
+        double seconds = formula_of(set, name, ranks, bytes);
         if (best && seconds >= best_seconds * (1 - alike))
             continue;
         best = name;
@@ -221,11 +239,9 @@ static const char *fastest(const choice *chosen, const ls__network *network, int
 
 static void print_grid_row(const simulate_settings *set, const choice *chosen, int64_t ranks)
 {
-    ls__network network = network_of(set, ranks);
-
     printf("  %7lld", (long long)ranks);
     for (int i = 0; i < GRID_SIZES; i++)
-        printf(" %11s", fastest(chosen, &network, grid_bytes[i]));
+        printf(" %11s", fastest(set, chosen, ranks, grid_bytes[i]));
     putchar('\n');
 }
 

@@ -16,33 +16,42 @@ typedef struct member {
 typedef struct fleet {
     ls__sim *sim;
     int ranks;
-    ls_payload payload; /* the same for all, as nobody touches it */
-    member *member;     /* (ranks) */
+    int64_t count;
+    void *data; /* (count), the same for all ranks, as nobody touches it */
+    ls_element_type reduced;
+    ls_element_type distributed;
+    member *member; /* (ranks) */
 } fleet;
+
+const ls__element_bytes ls__float_sums = {sizeof(float), sizeof(float)};
+const ls__element_bytes ls__exact_sums = {sizeof(double), sizeof(float)};
 
 /* ---- data that is not there ---- */
 
-static size_t mapped_bytes(const ls_payload *payload)
+static size_t mapped_bytes(const fleet *all)
 {
-    return (size_t)(payload->count * payload->type->size) + 1;
+    int64_t size =
+        all->reduced.size > all->distributed.size ? all->reduced.size : all->distributed.size;
+
+    return (size_t)(all->count * size) + 1;
 }
 
 /* The engine computes addresses, so there have to be some. */
-static ls_status map_data(ls_payload *payload)
+static ls_status map_data(fleet *all)
 {
-    void *data = mmap(NULL, mapped_bytes(payload), PROT_NONE,
+    void *data = mmap(NULL, mapped_bytes(all), PROT_NONE,
                       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 
-    LS_FAIL_IF(data == MAP_FAILED, LS_NO_MEMORY, "no address space for %lld elements of %lld bytes",
-               (long long)payload->count, (long long)payload->type->size);
-    payload->data = data;
+    LS_FAIL_IF(data == MAP_FAILED, LS_NO_MEMORY, "no address space for %lld elements",
+               (long long)all->count);
+    all->data = data;
     return LS_OK;
 }
 
-static void unmap_data(ls_payload *payload)
+static void unmap_data(fleet *all)
 {
-    if (payload->data)
-        munmap(payload->data, mapped_bytes(payload));
+    if (all->data)
+        munmap(all->data, mapped_bytes(all));
 }
 
 /* ---- all ranks ---- */
@@ -51,16 +60,21 @@ static void unmap_data(ls_payload *payload)
  * close_fleet is still to be called. */
 static ls_status open_fleet(fleet *all, const ls_algorithm *algorithm)
 {
-    LS_TRY(map_data(&all->payload));
+    ls_payload sums = {.count = all->count, .type = &all->reduced};
+    ls_payload results = {.count = all->count, .type = &all->distributed};
+
+    LS_TRY(map_data(all));
+    sums.data = all->data;
+    results.data = all->data;
     all->member = calloc((size_t)all->ranks, sizeof all->member[0]);
     LS_FAIL_IF(!all->member, LS_NO_MEMORY, "no memory for the all-reduce of %d simulated ranks",
                all->ranks);
     for (int rank = 0; rank < all->ranks; rank++)
         LS_TRY(ls_collective_open(&all->member[rank].reduce, ls__sim_transport(all->sim, rank),
-                                  algorithm->reduce, &all->payload));
+                                  algorithm->reduce, &sums));
     for (int rank = 0; rank < all->ranks; rank++)
         LS_TRY(ls_collective_open(&all->member[rank].distribute, ls__sim_transport(all->sim, rank),
-                                  algorithm->distribute, &all->payload));
+                                  algorithm->distribute, &results));
     return LS_OK;
 }
 
@@ -71,7 +85,7 @@ static void close_fleet(fleet *all)
         ls_collective_close(all->member[rank].distribute);
     }
     free(all->member);
-    unmap_data(&all->payload);
+    unmap_data(all);
 }
 
 static ls_status begin(member *rank, ls_collective *phase)
@@ -108,12 +122,14 @@ static ls_traffic total_traffic(const fleet *all)
 }
 
 ls_status ls__simulate_all_reduce(ls__sim *sim, const ls_algorithm *algorithm, int64_t count,
-                                  const ls_element_type *type, ls__simulated *result)
+                                  ls__element_bytes bytes, ls__simulated *result)
 {
     fleet all = {
         .sim = sim,
         .ranks = ls__sim_transport(sim, 0)->ranks,
-        .payload = {.count = count, .type = type},
+        .count = count,
+        .reduced = {.name = "sum", .size = bytes.reduce},
+        .distributed = {.name = "result", .size = bytes.distribute},
     };
 
     assert(algorithm->reduce && algorithm->distribute);

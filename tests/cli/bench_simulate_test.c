@@ -101,6 +101,24 @@ static void test_slow_rank(void **state)
     ls__process_free(&p);
 }
 
+/* 12 bytes an element instead of 8. */
+static void test_exact_sums(void **state)
+{
+    double seconds = 0;
+    double formula = 0;
+    double sent = 0;
+    ls__process p;
+
+    (void)state;
+    ls__run_lockstep(&p, SIMULATE, "--ranks", "64", "--bytes", "1M", "--algorithm", "ring",
+                     "--reduce", "exact", NULL);
+    assert_exit(p, 0);
+    read_row(p.out, "ring", &seconds, &formula, &sent);
+    assert_near(seconds, formula, 0.01);
+    assert_near(sent, 2064384 * 1.5, 0.5);
+    ls__process_free(&p);
+}
+
 static void test_help(void **state)
 {
     ls__process p;
@@ -115,9 +133,9 @@ static void test_help(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_refusals), cmocka_unit_test(test_flags_of_the_simulation_alone),
-        cmocka_unit_test(test_ring),     cmocka_unit_test(test_slow_rank),
-        cmocka_unit_test(test_help),
+        cmocka_unit_test(test_refusals),   cmocka_unit_test(test_flags_of_the_simulation_alone),
+        cmocka_unit_test(test_ring),       cmocka_unit_test(test_slow_rank),
+        cmocka_unit_test(test_exact_sums), cmocka_unit_test(test_help),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -41,7 +41,7 @@ static double simulate(const ls__sim_options *options, const ls_algorithm *algor
     ls__simulated result;
 
     assert_ok(ls__sim_open(&sim, options));
-    assert_ok(ls__simulate_all_reduce(sim, algorithm, count, &ls_sum_f32, &result));
+    assert_ok(ls__simulate_all_reduce(sim, algorithm, count, ls__float_sums, &result));
     ls__sim_close(sim);
     assert_int_equal(result.total.sent_messages, result.total.received_messages);
     assert_int_equal(result.total.sent_bytes, result.total.received_bytes);
@@ -99,6 +99,24 @@ static void test_time_is_the_closed_formula(void **state)
         ls__figure("%s, N = 2..256, 1 KB to 1 GB: simulated time within %.2g of the formula",
                    algorithm->name, worst);
     }
+}
+
+/* Lanes of 8 bytes in the first phase, floats in the second: 12 (N-1)/N bytes an element. */
+static void test_exact_sums_on_the_ring(void **state)
+{
+    enum { RANKS = 16, COUNT = RANKS * 1000 };
+    ls__sim_options options = network_of(RANKS, 1);
+    ls__sim *sim = NULL;
+    ls__simulated result;
+
+    (void)state;
+    assert_ok(ls__sim_open(&sim, &options));
+    assert_ok(ls__simulate_all_reduce(sim, &ls_algorithm_ring, COUNT, ls__exact_sums, &result));
+    ls__sim_close(sim);
+    assert_int_equal(result.total.sent_bytes, 12 * (RANKS - 1) * COUNT);
+    assert_ratio(
+        "ring", &options, COUNT, result.seconds,
+        (RANKS - 1) * (2 * options.latency + 12 * COUNT / RANKS * options.seconds_per_byte), 1e-9);
 }
 
 /* ---- links that ranks share ---- */
@@ -199,7 +217,7 @@ static void test_slow_rank_slows_the_ring(void **state)
     for (int rank = 0; rank < RANKS; rank += 5) {
         assert_ok(ls__sim_open(&sim, &options));
         ls__sim_slow_down(sim, rank, 3);
-        assert_ok(ls__simulate_all_reduce(sim, &ls_algorithm_ring, COUNT, &ls_sum_f32, &result));
+        assert_ok(ls__simulate_all_reduce(sim, &ls_algorithm_ring, COUNT, ls__float_sums, &result));
         ls__sim_close(sim);
         assert_ratio("ring", &options, COUNT, result.seconds,
                      3 * ring_seconds(&options, COUNT * sizeof(float)), 1e-9);
@@ -274,7 +292,7 @@ static void test_missing_message_is_a_deadlock(void **state)
     reduce.round = rank_1_sends_nothing;
     broken.reduce = &reduce;
     assert_ok(ls__sim_open(&sim, &options));
-    assert_fails(ls__simulate_all_reduce(sim, &broken, 400, &ls_sum_f32, &result), LS_COMM,
+    assert_fails(ls__simulate_all_reduce(sim, &broken, 400, ls__float_sums, &result), LS_COMM,
                  "deadlock: rank ");
     ls__sim_close(sim);
 }
@@ -283,6 +301,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_time_is_the_closed_formula),
+        cmocka_unit_test(test_exact_sums_on_the_ring),
         cmocka_unit_test(test_ring_waits_for_the_slowest_hop),
         cmocka_unit_test(test_rings_of_hier_take_turns),
         cmocka_unit_test(test_way_in_is_shared),
