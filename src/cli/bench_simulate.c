@@ -177,9 +177,10 @@ static void print_header(const simulate_settings *set)
            set->reduce == REDUCE_EXACT ? "exact" : "float", set->latency * 1e6,
            set->bandwidth * 1e-9, set->node_latency * 1e6, set->node_bandwidth * 1e-9);
     if (set->slow_ranks.count > 0)
-        printf("# %d ranks are slow: their messages take %g times as long, of which the formula "
-               "knows nothing\n",
-               set->slow_ranks.count, set->slow_factor);
+        printf(
+            "# slow ranks: %d, whose messages take %g times as long; the formula knows nothing of "
+            "them\n",
+            set->slow_ranks.count, set->slow_factor);
     printf("#%9s %7s %14s %15s %15s %7s %15s %12s\n", "algorithm", "ranks", "bytes", "time",
            "formula", "ratio", "sent per rank", "messages");
     printf("#%9s %7s %14s %15s %15s %7s %15s %12s\n", "", "", "", "(us)", "(us)", "", "(bytes)",
