@@ -138,14 +138,15 @@ static void format_choice(const ls__option *option, int value, char *text, size_
     snprintf(text, size, "%.*s", (int)strcspn(name, "|"), name);
 }
 
-/* The shortest form that reads back as the same double; NAN, unset, is an empty one. */
-static void format_real(double value, char *text, size_t size)
+/* The shortest form that reads back as the same double, and its unit; NAN, unset, is an empty one.
+ */
+static void format_real(double value, const char *unit, char *text, size_t size)
 {
     text[0] = '\0';
     if (isnan(value))
         return;
     for (int digits = 6; digits <= 17; digits++) { /* from 6 on: 120, not 1.2e+02 */
-        snprintf(text, size, "%.*g", digits, value);
+        snprintf(text, size, "%.*g%s", digits, value, unit);
         if (strtod(text, NULL) == value)
             return;
     }
@@ -166,7 +167,13 @@ void ls__options_format(const ls__option_table *table, const void *settings, int
         snprintf(text, size, "%lld", (long long)*(const int64_t *)member);
         break;
     case LS__OPTION_REAL:
-        format_real(*(const double *)member, text, size);
+        format_real(*(const double *)member, "", text, size);
+        break;
+    case LS__OPTION_SECONDS:
+        format_real(*(const double *)member, "s", text, size);
+        break;
+    case LS__OPTION_RATE:
+        format_real(*(const double *)member, "B/s", text, size);
         break;
     case LS__OPTION_CHOICE:
         format_choice(option, *(const int *)member, text, size);

@@ -70,6 +70,23 @@ static ls_status parse_real(const ls__option *option, const char *text, double *
     return LS_OK;
 }
 
+static ls_status parse_seconds(const ls__option *option, const char *text, double *value)
+{
+    if (ls__parse_seconds(text, value) != LS_OK)
+        return LS_FAIL(LS_BAD_USAGE, "--%s '%s': it takes a time, for example 2us, 1.5ms or 100ns",
+                       option->name, text);
+    return LS_OK;
+}
+
+static ls_status parse_rate(const ls__option *option, const char *text, double *value)
+{
+    if (ls__parse_rate(text, value) != LS_OK)
+        return LS_FAIL(LS_BAD_USAGE,
+                       "--%s '%s': it takes a rate above 0, for example 12.5GB/s or 100Gb/s",
+                       option->name, text);
+    return LS_OK;
+}
+
 static ls_status parse_choice(const ls__option *option, const char *text, int *value)
 {
     size_t length = strlen(text);
@@ -143,6 +160,10 @@ static ls_status set_member(const ls__option *option, void *settings, const char
         return parse_bytes(option, text, member);
     case LS__OPTION_REAL:
         return parse_real(option, text, member);
+    case LS__OPTION_SECONDS:
+        return parse_seconds(option, text, member);
+    case LS__OPTION_RATE:
+        return parse_rate(option, text, member);
     case LS__OPTION_CHOICE:
         return parse_choice(option, text, member);
     case LS__OPTION_LIST:

@@ -28,13 +28,15 @@ typedef struct ls__list {
 } ls__list;
 
 typedef enum ls__option_type {
-    LS__OPTION_SWITCH, /* bool */
-    LS__OPTION_INT,    /* int64_t within [min, max] */
-    LS__OPTION_BYTES,  /* int64_t within [min, max], written with K, M, G or T */
-    LS__OPTION_REAL,   /* double within [min, max]; with a preset of "" also NAN, unset */
-    LS__OPTION_CHOICE, /* int: index into `unit`, "one|two|three" */
-    LS__OPTION_LIST,   /* ls__list of values within [min, max], written 1,2,3 */
-    LS__OPTION_TEXT,   /* char[LS__TEXT_MAX], one line */
+    LS__OPTION_SWITCH,  /* bool */
+    LS__OPTION_INT,     /* int64_t within [min, max] */
+    LS__OPTION_BYTES,   /* int64_t within [min, max], written with K, M, G or T */
+    LS__OPTION_REAL,    /* double within [min, max]; with a preset of "" also NAN, unset */
+    LS__OPTION_SECONDS, /* double, not negative, written 2us */
+    LS__OPTION_RATE,    /* double, bytes a second, above 0, written 12.5GB/s or 100Gb/s */
+    LS__OPTION_CHOICE,  /* int: index into `unit`, "one|two|three" */
+    LS__OPTION_LIST,    /* ls__list of values within [min, max], written 1,2,3 */
+    LS__OPTION_TEXT,    /* char[LS__TEXT_MAX], one line */
 } ls__option_type;
 
 /* What a flag may change. */

@@ -24,6 +24,24 @@ ls_status ls__parse_bytes(const char *text, int64_t *bytes)
     return LS_OK;
 }
 
+ls_status ls__parse_seconds(const char *text, double *seconds)
+{
+    static const struct {
+        const char *name;
+        double seconds;
+    } units[] = {{"s", 1}, {"ms", 1e-3}, {"us", 1e-6}, {"ns", 1e-9}};
+    char *end = NULL;
+    double value = strtod(text, &end);
+
+    for (size_t i = 0; end != text && i < sizeof units / sizeof units[0]; i++)
+        if (strcmp(end, units[i].name) == 0 && value >= 0 && isfinite(value)) {
+            *seconds = value * units[i].seconds;
+            return LS_OK;
+        }
+    return LS_FAIL(LS_BAD_USAGE,
+                   "'%.200s' is not a time: write for example 2us, 1.5ms, 100ns or 1s", text);
+}
+
 ls_status ls__parse_rate(const char *text, double *bytes_per_second)
 {
     static const struct {

@@ -11,6 +11,9 @@
  * negative number and on one above INT64_MAX. */
 ls_status ls__parse_bytes(const char *text, int64_t *bytes);
 
+/* Reads "2us", "1.5ms", "100ns" or "1s". LS_BAD_USAGE on anything else and on a negative number. */
+ls_status ls__parse_seconds(const char *text, double *seconds);
+
 /* Reads "900GB/s", "200Gb/s", "100Gbit/s" or "12.5MB/s" as bytes a second: powers of 1000, B for
  * bytes, b or bit for bits. LS_BAD_USAGE on anything else and where the rate is not above 0. */
 ls_status ls__parse_rate(const char *text, double *bytes_per_second);

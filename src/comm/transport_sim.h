@@ -1,16 +1,19 @@
 /* A simulated network: N ranks inside one process, a virtual clock, a seeded order of delivery.
  *
- * Each rank has a transport (lockstep/transport.h) into the same network. A message's transfer
- * starts when both sides have posted it and the sender's link is free, and takes
+ * Each rank has a transport (lockstep/transport.h) into the same network. The ranks of a node share
+ * one link to the other nodes, and each has a link of its own to the ranks of its node. A link is a
+ * way out and a way in, each of which carries one message at a time. A message of B bytes leaves
+ * when both sides have posted it and the sender's way out is free, holds that for B
+ * seconds_per_byte, reaches the receiver's way in `latency` later and holds it for as long, when it
+ * is free: so a message alone takes
  *
- *     latency + bytes * seconds_per_byte + jitter * uniform(0, 1)
+ *     latency + B * seconds_per_byte + jitter * uniform(0, 1)
  *
- * of virtual time; a link carries one message after another, but latency and jitter do not hold it.
- * So with jitter messages overtake each other, which is what tests want, and without it the time is
- * the alpha-beta model's, R. Thakur, R. Rabenseifner, W. Gropp, "Optimization of collective
- * communication operations in MPICH", 2005. Data is taken straight from the sender's memory when
- * the receiver tests: nothing is buffered. Memory grows with the operations that are open, never
- * with ranks squared. */
+ * of virtual time, of which latency and jitter hold no link. With jitter messages overtake each
+ * other, which is what tests want; without it the time is the alpha-beta model's, R. Thakur,
+ * R. Rabenseifner, W. Gropp, "Optimization of collective communication operations in MPICH", 2005,
+ * and nothing is random. Data is taken straight from the sender's memory when the receiver tests:
+ * nothing is buffered. Memory grows with the operations that are open, never with ranks squared. */
 #ifndef LS_COMM_TRANSPORT_SIM_H
 #define LS_COMM_TRANSPORT_SIM_H
 
@@ -23,10 +26,13 @@ typedef struct ls__sim ls__sim;
 typedef struct ls__sim_options {
     int ranks;
     int per_node;            /* ranks on each node, which divides ranks; 0: one */
-    uint64_t seed;           /* of jitter, and of the order in which ranks get to run */
-    double latency;          /* seconds */
-    double seconds_per_byte; /* of a rank's outgoing link */
-    double jitter;           /* seconds */
+    uint64_t seed;           /* of jitter, and with it of the order in which ranks get to run */
+    double latency;          /* seconds, between nodes */
+    double seconds_per_byte; /* of a node's link */
+    double node_latency;     /* the same within a node */
+    double node_seconds_per_byte;
+    double jitter;  /* seconds */
+    bool time_only; /* no data is moved: nobody reads or writes what messages are made of */
 } ls__sim_options;
 
 /* LS_NO_MEMORY. If this succeeded you must close it; if it failed there is nothing to do. */
@@ -36,6 +42,9 @@ void ls__sim_close(ls__sim *sim);
 /* The network as `rank` sees it. Closed with the network. Its test needs ls__sim_run to get on, so
  * wait functions, which are for real ranks, are of no use on it. */
 ls_transport *ls__sim_transport(ls__sim *sim, int rank);
+
+/* All messages from and to `rank` take `factor` >= 1 times as long. */
+void ls__sim_slow_down(ls__sim *sim, int rank, double factor);
 
 /* Moves one rank's program as far as it gets without waiting; the shape of an `advance`. */
 typedef ls_status ls__sim_step(void *context, int rank, bool *done);

@@ -3,6 +3,10 @@
 #include <math.h>
 #include <string.h>
 
+/* As src/comm has them, of which this layer knows nothing; tests/sim/comm_simulate_test.c compares
+ * the two. */
+enum { MESSAGES_IN_FLIGHT = 16, SEGMENTS_IN_FLIGHT = 4, SEGMENT_BYTES = 256 * 1024 };
+
 static double message(ls__link link, double bytes)
 {
     return link.latency + bytes * link.seconds_per_byte;
@@ -81,9 +85,54 @@ static double ring_half(const ls__network *network, double bytes)
     return blocks_half(slowest(network), (double)network->ranks, bytes);
 }
 
+/* Messages one after the other over a link, each of which leaves when the link is free and the one
+ * `window` before it has arrived. So a turn of `window` messages takes as long as the link is busy
+ * with them, or as one takes to arrive:
+ *
+ *     window 2, long messages     |--0--|--1--|--2--|--3--|...
+ *     window 2, short messages    |-0-|-1-|  wait  |-2-|-3-|  wait  |...                         */
+static double pipelined(ls__link link, double messages, double window, double bytes)
+{
+    double busy = bytes * link.seconds_per_byte;
+    double turn = fmax(window * busy, message(link, bytes));
+    double before_last = messages - 1;
+
+    if (messages == 0)
+        return 0;
+    return floor(before_last / window) * turn + fmod(before_last, window) * busy +
+           message(link, bytes);
+}
+
+static double segmented_ring_half(const ls__network *network, double bytes)
+{
+    double block = bytes / (double)network->ranks;
+    double segments = fmax(ceil(block / SEGMENT_BYTES), 1);
+
+    return pipelined(slowest(network), (double)(network->ranks - 1) * segments,
+                     fmin(segments, SEGMENTS_IN_FLIGHT), block / segments);
+}
+
 static double direct_half(const ls__network *network, double bytes)
 {
-    return blocks_half(slowest_shared(network), (double)network->ranks, bytes);
+    double ranks = (double)network->ranks;
+
+    return pipelined(slowest_shared(network), ranks - 1, MESSAGES_IN_FLIGHT, bytes / ranks);
+}
+
+/* ---- two levels ---- */
+
+/* L rings over the M nodes, 2 (M-1) rounds without a break between the two phases. A round lasts
+ * until the link has carried its L messages and until a rank that has sent can send again,
+ * whichever is later; the last of the L messages ends the last round. */
+static double rings_across(const ls__network *network, double bytes)
+{
+    double rings = (double)node_size(network);
+    double busy = bytes / (double)network->ranks * network->across.seconds_per_byte;
+    double round = fmax(rings * busy, network->across.latency + busy);
+
+    if (nodes(network) == 1)
+        return 0;
+    return (2 * nodes(network) - 3) * round + network->across.latency + rings * busy;
 }
 
 static double hier_half(const ls__network *network, double bytes)
@@ -91,7 +140,7 @@ static double hier_half(const ls__network *network, double bytes)
     if (network->ranks % node_size(network) != 0)
         return (double)NAN;
     return blocks_half(network->within, (double)node_size(network), bytes) +
-           blocks_half(network->across, nodes(network), bytes);
+           rings_across(network, bytes) / 2;
 }
 
 /* ---- by name ---- */
@@ -101,8 +150,8 @@ typedef double half_seconds(const ls__network *network, double bytes);
 const char *const ls__all_reduce_names[] = {"naive",  "tree",     "halving", "ring",
                                             "direct", "ring-seg", "hier",    NULL};
 
-static half_seconds *const halves[] = {naive_half,  tree_half, halving_half, ring_half,
-                                       direct_half, ring_half, hier_half};
+static half_seconds *const halves[] = {naive_half,  tree_half,           halving_half, ring_half,
+                                       direct_half, segmented_ring_half, hier_half};
 
 double ls__all_reduce_seconds(const char *algorithm, const ls__network *network, double bytes)
 {

@@ -12,10 +12,18 @@
  *     naive           2 (N-1) (a + D b)                  all to one rank and back
  *     tree            2 ceil(log2 N) (a + D b)           binomial reduction, then broadcast
  *     halving         2 ceil(log2 N) a + 2 (N-1)/N D b
- *     ring, direct    2 (N-1) (a + D/N b)
- *     ring-seg        the ring, in pipelined segments: the same, to first order
- *     hier            2 (L-1) (a_w + D/L b_w) + 2 (M-1) (a + D/M b), L ranks a node, M = N/L nodes:
- *                     L rings, each over D/L bytes, share a node's link
+ *     ring            2 (N-1) (a + D/N b)
+ *     direct          2 a + 2 (N-1) D/N b                nothing waits for what another sent
+ *     ring-seg        2 a + 2 (N-1) D/N b                segments leave while others arrive
+ *     hier            2 (L-1) (a_w + D/L b_w) + a + (2M-2) D/M b, L ranks a node, M = N/L nodes
+ *
+ * `direct` and `ring-seg` keep so many messages on their way, 16 and 4 segments of 256 KiB, that
+ * their latencies overlap; that is what the formula says where these keep the link busy, that is
+ * where (16-1) D/N b, or (4-1) segments, are longer than a. Where they are shorter the link waits,
+ * and so does the result. `hier` has L rings over D/L bytes each that share a node's link: one
+ * sends while another's message arrives, which hides the latency where it is shorter than
+ * (L-1) D/N b; else, and with L = 1, it is 2 (L-1) (a_w + D/L b_w) + 2 (M-1) (a + D/N b) +
+ * (L-1) D/N b.
  *
  * With L > 1 ranks a node, which share its one link `across`, the others cost: `ring` and
  * `ring-seg` as above, since one rank of a node sends across, and a round lasts as long as its
@@ -60,7 +68,7 @@ double ls__reduce_scatter_seconds(const ls__network *network, double bytes);
 /* Half a tree, ceil(log2 N) (a + D b). */
 double ls__broadcast_seconds(const ls__network *network, double bytes);
 
-/* Half of `direct`, (N-1) (a + D/N b): of its D bytes each rank sends D/N to every other. */
+/* Half of `direct`: of its D bytes each rank sends D/N to every other. */
 double ls__all_to_all_seconds(const ls__network *network, double bytes);
 
 /* a + D b, across nodes where there is more than one. */

@@ -10,6 +10,8 @@ typedef struct settings {
     int64_t steps;
     int64_t size;
     double rate;
+    double delay;
+    double bandwidth;
     int kind;
     ls__list widths;
     char name[LS__TEXT_MAX];
@@ -26,6 +28,9 @@ static const ls__option rows[] = {
     {"kind", "one", "one|two|three", "a choice", AT(kind), 0, 0, LS__OPTION_CHOICE, LS__SCOPE_BITS,
      0},
     {"widths", "", "widths", "a list", AT(widths), 1, 1000, LS__OPTION_LIST, LS__SCOPE_BITS, 0},
+    {"delay", "2us", "TIME", "a time", AT(delay), 0, 0, LS__OPTION_SECONDS, LS__SCOPE_RUN, 0},
+    {"bandwidth", "12.5GB/s", "RATE", "a bandwidth", AT(bandwidth), 0, 0, LS__OPTION_RATE,
+     LS__SCOPE_RUN, 0},
     {"name", "", "TEXT", "a text", AT(name), 0, 0, LS__OPTION_TEXT, LS__SCOPE_RUN, 'o'},
     {"limit", "", "rate", "a real that may be unset", AT(limit), 1, 2, LS__OPTION_REAL,
      LS__SCOPE_RUN, 0},
@@ -71,6 +76,8 @@ static void test_presets(void **state)
     assert_int_equal(parsed_into.steps, 10);
     assert_int_equal(parsed_into.size, 1024);
     assert_true(parsed_into.rate == 1e-3);
+    assert_true(parsed_into.delay == 2e-6);
+    assert_true(parsed_into.bandwidth == 12.5e9);
     assert_int_equal(parsed_into.kind, 0);
     assert_int_equal(parsed_into.widths.count, 0);
     assert_string_equal(parsed_into.name, "");
@@ -134,6 +141,8 @@ static void test_refusals(void **state)
     assert_fails(parse(&p, "--size", "1X", NULL), LS_BAD_USAGE, "takes bytes");
     assert_fails(parse(&p, "--rate", "nan", NULL), LS_BAD_USAGE, "takes a number");
     assert_fails(parse(&p, "--rate", "-1", NULL), LS_BAD_USAGE, "at least 0");
+    assert_fails(parse(&p, "--delay", "2", NULL), LS_BAD_USAGE, "takes a time");
+    assert_fails(parse(&p, "--bandwidth", "0GB/s", NULL), LS_BAD_USAGE, "a rate above 0");
     assert_fails(parse(&p, "--kind", "on", NULL), LS_BAD_USAGE, "one of one|two|three");
     assert_fails(parse(&p, "--kind", "one|two", NULL), LS_BAD_USAGE, "one of one|two|three");
     assert_fails(parse(&p, "--widths", "1,,2", NULL), LS_BAD_USAGE, "written like 1,2,3");
@@ -251,7 +260,7 @@ static void test_round_trip(void **state)
 
     (void)state;
     assert_ok(parse(&p, "--rate", "0.1234567890123456789", "--widths", "1,2,3", "--name", "a b=c",
-                    "--fast", "--kind", "two", NULL));
+                    "--fast", "--kind", "two", "--delay", "0.7us", "--bandwidth", "7Gb/s", NULL));
     before = parsed_into;
     ls__options_preset(&table, &after);
     assert_int_equal(ls__options_differ(&table, &before, &after, LS__SCOPE_BITS), 3);
@@ -259,6 +268,8 @@ static void test_round_trip(void **state)
     assert_int_equal(ls__options_differ(&table, &before, &after, LS__SCOPE_BITS), -1);
     assert_int_equal(ls__options_differ(&table, &before, &after, LS__SCOPE_RUN), -1);
     assert_true(after.rate == before.rate);
+    assert_true(after.delay == before.delay);
+    assert_true(after.bandwidth == before.bandwidth);
 }
 
 static void test_any_text_comes_back(void **state)

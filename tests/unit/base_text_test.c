@@ -28,6 +28,25 @@ static void test_parse_bytes(void **state)
     assert_fails(ls__parse_bytes("nan", &bytes), LS_BAD_USAGE, "not a number of bytes");
 }
 
+static void test_parse_seconds(void **state)
+{
+    static const char *const wrong[] = {"",   "us",   "2",    "2 us", "2usx",
+                                        "2m", "-1us", "nans", "infs"};
+    double seconds = 0;
+
+    (void)state;
+    assert_ok(ls__parse_seconds("2us", &seconds));
+    assert_true(seconds == 2e-6);
+    assert_ok(ls__parse_seconds("1.5ms", &seconds));
+    assert_true(seconds == 1.5e-3);
+    assert_ok(ls__parse_seconds("0ns", &seconds));
+    assert_true(seconds == 0);
+    assert_ok(ls__parse_seconds("3s", &seconds));
+    assert_true(seconds == 3);
+    for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++)
+        assert_fails(ls__parse_seconds(wrong[i], &seconds), LS_BAD_USAGE, "is not a time");
+}
+
 static void test_parse_rate(void **state)
 {
     static const char *const mistakes[] = {"",         "GB/s",  "0GB/s",    "-1GB/s",   "nanGB/s",
@@ -138,9 +157,10 @@ static void test_files(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_parse_bytes),  cmocka_unit_test(test_parse_rate),
-        cmocka_unit_test(test_format_bytes), cmocka_unit_test(test_digest),
-        cmocka_unit_test(test_tensors),      cmocka_unit_test(test_files),
+        cmocka_unit_test(test_parse_bytes),   cmocka_unit_test(test_parse_rate),
+        cmocka_unit_test(test_parse_seconds), cmocka_unit_test(test_format_bytes),
+        cmocka_unit_test(test_digest),        cmocka_unit_test(test_tensors),
+        cmocka_unit_test(test_files),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

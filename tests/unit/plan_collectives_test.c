@@ -28,11 +28,12 @@ static void test_one_rank_a_node(void **state)
     assert_all_reduce("naive", 8, 1, 14140); /* 14 x (10 + 1000) */
     assert_all_reduce("tree", 8, 1, 6060);   /* 6 x 1010 */
     assert_all_reduce("tree", 5, 1, 6060);
-    assert_all_reduce("halving", 8, 1, 1810); /* 6 x 10 + 1750 */
-    assert_all_reduce("halving", 5, 1, 1660); /* 6 x 10 + 1600 */
-    assert_all_reduce("ring", 8, 1, 1890);    /* 14 x (10 + 125) */
-    assert_all_reduce("direct", 8, 1, 1890);
-    assert_all_reduce("ring-seg", 8, 1, 1890);
+    assert_all_reduce("halving", 8, 1, 1810);  /* 6 x 10 + 1750 */
+    assert_all_reduce("halving", 5, 1, 1660);  /* 6 x 10 + 1600 */
+    assert_all_reduce("ring", 8, 1, 1890);     /* 14 x (10 + 125) */
+    assert_all_reduce("direct", 8, 1, 1770);   /* 2 x (10 + 7 x 125) */
+    assert_all_reduce("ring-seg", 8, 1, 1890); /* blocks of one segment */
+    assert_all_reduce("ring-seg", 2, 1, 1020); /* 2 x (10 + 2 x 250), two segments */
     assert_all_reduce("hier", 8, 1, 1890);
 }
 
@@ -40,13 +41,28 @@ static void test_shared_nodes(void **state)
 {
     (void)state;
     assert_all_reduce("ring", 8, 4, 1890);
-    assert_all_reduce("hier", 8, 4, 1176);    /* 6 x (1 + 25) + 2 x (10 + 500) */
+    assert_all_reduce("hier", 8, 4, 1166);    /* 6 x (1 + 25) + 10 + 2 x 500 */
+    assert_all_reduce("hier", 8, 2, 1612);    /* 2 x (1 + 50) + 10 + 6 x 250 */
     assert_all_reduce("naive", 8, 4, 8686);   /* 6 x 101 + 8 x 1010 */
     assert_all_reduce("tree", 8, 4, 2424);    /* 4 x 101 + 2 x 1010 */
     assert_all_reduce("halving", 8, 4, 7060); /* 6 x 10 + 4 x 1750 */
-    assert_all_reduce("direct", 8, 4, 7140);  /* 14 x (10 + 4 x 125) */
+    assert_all_reduce("direct", 8, 4, 7020);  /* 2 x (10 + 7 x 4 x 125) */
     assert_all_reduce("ring", 4, 4, 156);     /* one node: 6 x (1 + 25) */
     assert_all_reduce("halving", 4, 8, 154);  /* 4 x 1 + 150 */
+}
+
+/* Messages too short to keep a link busy for 10 us. */
+static void test_what_latency_leaves_idle(void **state)
+{
+    ls__network small = network_of(4, 2);
+    ls__network large = network_of(33, 1);
+
+    (void)state;
+    /* 32 messages of 0.1 us: 16 and 16, the second half when the first arrive, 10.1 us later. */
+    assert_near(1e6 * ls__all_reduce_seconds("direct", &large, 33e2), 2 * (10.1 + 1.5 + 10.1),
+                1e-6);
+    /* 2 rings over 2 nodes, messages of 1 us: 2 rounds, the second ring 1 us behind the first. */
+    assert_near(1e6 * ls__all_reduce_seconds("hier", &small, 4e3), 2 * 1.2 + 2 * 11 + 1, 1e-6);
 }
 
 static void test_one_rank_needs_no_messages(void **state)
@@ -85,7 +101,7 @@ static void test_the_other_collectives(void **state)
     assert_near(1e6 * ls__all_gather_seconds(&flat, data), 945, 1e-6);
     assert_near(1e6 * ls__reduce_scatter_seconds(&flat, data), 945, 1e-6);
     assert_near(1e6 * ls__broadcast_seconds(&flat, data), 3030, 1e-6);
-    assert_near(1e6 * ls__all_to_all_seconds(&flat, data), 945, 1e-6);
+    assert_near(1e6 * ls__all_to_all_seconds(&flat, data), 885, 1e-6);
     assert_near(1e6 * ls__point_to_point_seconds(&flat, data), 1010, 1e-6);
 }
 
@@ -108,6 +124,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_one_rank_a_node),
         cmocka_unit_test(test_shared_nodes),
+        cmocka_unit_test(test_what_latency_leaves_idle),
         cmocka_unit_test(test_one_rank_needs_no_messages),
         cmocka_unit_test(test_names),
         cmocka_unit_test(test_what_has_no_answer),
