@@ -145,13 +145,15 @@ static ls_status choose(bench_choice *choice, const bench_settings *set)
     return add_names(choice, set->reduce, add_reduce);
 }
 
-/* Before anything is measured. */
-static ls_status check_outputs(const bench_settings *set)
+/* Before anything is measured, on at most that many ranks. */
+static ls_status check_outputs(const bench_settings *set, int64_t most_ranks)
 {
     if (set->json[0])
         LS_TRY(ls__file_check_writable(set->json));
     if (!set->plot[0])
         return LS_OK;
+    LS_FAIL_IF(most_ranks < 2, LS_BAD_USAGE,
+               "--plot: a rank alone sends nothing that could be drawn: give --ranks 2 or more");
     LS_TRY(ls__file_check_writable(set->plot));
     return ls__bench_plot_check();
 }
@@ -393,13 +395,17 @@ static ls_status check(const void *settings, int argc, char **argv)
 {
     const bench_settings *set = settings;
     bench_choice choice;
+    int64_t most = 0;
 
     (void)argc;
     (void)argv;
-    for (int i = 0; i < set->ranks.count; i++)
-        LS_FAIL_IF(set->ranks.value[i] < 1, LS_BAD_USAGE, "--ranks: a run takes 1 rank at least");
+    for (int i = 0; i < set->ranks.count; i++) {
+        int64_t ranks = set->ranks.value[i];
+        LS_FAIL_IF(ranks < 1, LS_BAD_USAGE, "--ranks: a run takes 1 rank at least");
+        most = ranks > most ? ranks : most;
+    }
     LS_TRY(choose(&choice, set));
-    return check_outputs(set);
+    return check_outputs(set, most);
 }
 
 /* The command line of the ranks: ours on `ranks` ranks, with files left to us. A later flag counts
@@ -481,7 +487,7 @@ static ls_status prepare(bench_state *bench)
                "--ranks: several counts, each 1 at least, are for a lockstep that starts mpirun "
                "itself");
     LS_TRY(choose(&bench->choice, set));
-    return ls__world_rank(bench->world) == 0 ? check_outputs(set) : LS_OK;
+    return ls__world_rank(bench->world) == 0 ? check_outputs(set, bench->ranks) : LS_OK;
 }
 
 ls_status ls__cli_bench_allreduce(int argc, char **argv)

@@ -12,10 +12,13 @@
 #include <unistd.h>
 
 #include "base/file.h"
+#include "base/options.h"
+#include "lockstep/schedule.h"
 
 extern char **environ;
 
-enum { PANEL_WIDTH = 620, PANEL_HEIGHT = 440, ACROSS = 2, SERIES_MAX = 64, PANELS_MAX = 64 };
+enum { PANEL_WIDTH = 560, PANEL_HEIGHT = 400, ACROSS = 2, TICS_MAX = 7 };
+enum { SERIES_MAX = 2 * LS_ALGORITHM_COUNT, PANELS_MAX = LS__LIST_MAX };
 
 /* ---- which lines, which panels ---- */
 
@@ -31,8 +34,11 @@ typedef struct figure {
     int lines;
     int ranks[PANELS_MAX]; /* each number of ranks once, in the order of the rows */
     int rank_counts;
+    int most_ranks;
     int panels;
-    bool exact; /* whether any row is */
+    bool exact;               /* whether any row is */
+    double smallest, largest; /* bytes */
+    double slowest, fastest;  /* bus bandwidth, GB/s */
 } figure;
 
 static bool is_of(const ls__bench_row *row, const series *line)
@@ -69,12 +75,27 @@ static bool has_factor(const figure *f)
     return f->rank_counts > 1;
 }
 
+/* One scale for all panels, so that they compare. */
+static void note_range(figure *f, const ls__bench_row *row)
+{
+    ls__bench_columns columns = ls__bench_columns_of(row);
+
+    f->most_ranks = row->ranks > f->most_ranks ? row->ranks : f->most_ranks;
+    f->smallest = fmin(f->smallest, columns.bytes);
+    f->largest = fmax(f->largest, columns.bytes);
+    if (columns.busbw > 0) {
+        f->slowest = fmin(f->slowest, columns.busbw);
+        f->fastest = fmax(f->fastest, columns.busbw);
+    }
+}
+
 static void plan(figure *f, const ls__bench_rows *rows)
 {
-    *f = (figure){.rows = rows};
+    *f = (figure){.rows = rows, .smallest = INFINITY, .slowest = INFINITY};
     for (int i = 0; i < rows->count; i++) {
         note_series(f, &rows->row[i]);
         note_ranks(f, rows->row[i].ranks);
+        note_range(f, &rows->row[i]);
         f->exact = f->exact || rows->row[i].exact;
     }
     for (int i = 0; i < f->rank_counts; i++)
@@ -84,133 +105,182 @@ static void plan(figure *f, const ls__bench_rows *rows)
 
 /* ---- the script ---- */
 
-/* Okabe and Ito's colours, which colour-blind people can tell apart. */
-static const char *const colour[] = {"#0072B2", "#D55E00", "#009E73", "#CC79A7",
-                                     "#E69F00", "#56B4E9", "#7F7F7F", "#000000"};
-enum { COLOURS = sizeof colour / sizeof colour[0] };
+/* Okabe and Ito's colours, which colour-blind people can tell apart, and gnuplot's shapes, of which
+ * the one before is the same, open. */
+static const struct look {
+    const char *colour;
+    int shape;
+} looks[] = {
+    {"#0072B2", 7},  {"#D55E00", 5},  {"#009E73", 9}, {"#CC79A7", 11},
+    {"#E69F00", 13}, {"#56B4E9", 15}, {"#7F7F7F", 7}, {"#000000", 5},
+};
+enum { LOOKS = sizeof looks / sizeof looks[0] };
 
-/* An exact line has the colour of the same algorithm's f32 line, dashed. */
-static int colour_of(const figure *f, int line)
+/* The first line of the same algorithm. */
+static int first_like(const figure *f, int line)
 {
     int first = 0;
 
     while (strcmp(f->line[first].algorithm, f->line[line].algorithm) != 0)
         first++;
-    return first % COLOURS;
+    return first;
+}
+
+/* An exact line looks like the same algorithm's f32 line, but dashed and open. */
+static const struct look *look_of(const figure *f, int line)
+{
+    return &looks[first_like(f, line) % LOOKS];
 }
 
 static void write_styles(FILE *script, const figure *f)
 {
-    static const int shape[] = {7, 5, 9, 11, 13, 15, 3, 2}; /* filled ones first */
-
     for (int i = 0; i < f->lines; i++) {
-        int own = colour_of(f, i);
+        const struct look *look = look_of(f, i);
+        bool exact = f->line[i].exact;
         fprintf(script, "set style line %d lc rgb '%s' lw 2 pt %d ps 0.7 dt %d\n", i + 1,
-                colour[own], shape[own] - (f->line[i].exact && shape[own] > 3),
-                f->line[i].exact ? 2 : 1);
+                look->colour, look->shape - exact, 1 + exact);
     }
 }
 
-static void write_title(FILE *script, const figure *f, int line)
+static void write_title(FILE *script, const series *line)
 {
-    fprintf(script, " title '%s%s'", f->line[line].algorithm, f->line[line].exact ? " exact" : "");
+    fprintf(script, " title '%s%s'", line->algorithm, line->exact ? " exact" : "");
 }
 
-/* A data block of two columns for a line of a panel, empty where nothing was measured. */
-static void begin_block(FILE *script, int panel, int line)
+/* "64K" for 65536, as the flags take it. */
+static void write_size(FILE *script, int64_t bytes)
 {
-    fprintf(script, "$panel%d_%d << end\n", panel, line);
+    static const char unit[] = "KMGT";
+    int power = -1;
+
+    while (bytes >= 1024 && unit[power + 1]) {
+        bytes /= 1024;
+        power++;
+    }
+    fprintf(script, "'%lld%.*s' ", (long long)bytes, power >= 0, power >= 0 ? &unit[power] : "");
 }
 
-static void write_bandwidth_data(FILE *script, const figure *f, int panel, int ranks)
+/* Powers of two, as many as can be read side by side. */
+static void write_size_axis(FILE *script, const figure *f)
+{
+    int first = (int)floor(log2(f->smallest));
+    int last = (int)ceil(log2(f->largest));
+    int step = (last - first) / TICS_MAX + 1;
+
+    fprintf(script, "set xrange [%g:%g]\nset xtics norotate (", ldexp(0.8, first),
+            ldexp(1.25, last));
+    for (int power = first; power <= last; power += step) {
+        fputs(power > first ? "," : "", script);
+        write_size(script, (int64_t)1 << power);
+        fprintf(script, "%.0f", ldexp(1, power));
+    }
+    fputs(")\n", script);
+}
+
+/* What is measured of a row, in a panel. */
+static void write_point(FILE *script, const ls__bench_row *row, bool factor)
+{
+    ls__bench_columns columns = ls__bench_columns_of(row);
+
+    if (factor)
+        fprintf(script, "%d %.9g\n", row->ranks, columns.factor);
+    else
+        fprintf(script, "%.0f %.6g\n", columns.bytes, columns.busbw);
+}
+
+/* A data block of a panel: the rows of one line on a number of ranks. */
+static void write_bandwidths(FILE *script, const figure *f, int ranks)
 {
     for (int line = 0; line < f->lines; line++) {
-        begin_block(script, panel, line);
+        fprintf(script, "$on_%d_%d << end\n", ranks, line);
         for (int i = 0; i < f->rows->count; i++) {
             const ls__bench_row *row = &f->rows->row[i];
-            ls__bench_columns columns = ls__bench_columns_of(row);
             if (row->ranks == ranks && is_of(row, &f->line[line]))
-                fprintf(script, "%.0f %.6g\n", columns.bytes, columns.busbw);
+                write_point(script, row, false);
         }
         fputs("end\n", script);
     }
 }
 
-static void write_bandwidth(FILE *script, const figure *f, int panel, int ranks)
+static void write_bandwidth_panel(FILE *script, const figure *f, int ranks)
 {
-    write_bandwidth_data(script, f, panel, ranks);
+    write_bandwidths(script, f, ranks);
     fprintf(script,
             "set title 'Bus bandwidth, %d ranks'\n"
-            "set xlabel 'size'\n"
+            "set xlabel 'size (bytes)'\n"
             "set ylabel 'GB/s'\n"
             "set logscale x 2\n"
             "set logscale y 10\n"
-            "set xrange [*:*]\n"
-            "set yrange [*:*]\n"
-            "set format x '%%.0b %%BB'\n"
-            "set format y '%%g'\n"
-            "set xtics autofreq rotate by -40\n"
-            "set key outside right top\n"
-            "plot",
-            ranks);
+            "set yrange [%g:%g]\n",
+            ranks, pow(10, floor(log10(f->slowest))), pow(10, floor(log10(f->fastest)) + 1));
+    write_size_axis(script, f);
+    fputs("plot", script);
     for (int line = 0; line < f->lines; line++) {
-        fprintf(script, "%s $panel%d_%d with linespoints ls %d", line ? "," : "", panel, line,
+        fprintf(script, "%s $on_%d_%d with linespoints ls %d", line ? "," : "", ranks, line,
                 line + 1);
-        write_title(script, f, line);
+        write_title(script, &f->line[line]);
     }
     fputs("\n", script);
 }
 
-/* The factor of the largest size of a line at each number of ranks. */
-static void write_factor_data(FILE *script, const figure *f, int panel)
+/* Of a line on a number of ranks; NULL where its bytes are not known. */
+static const ls__bench_row *largest_counted(const figure *f, const series *line, int ranks)
+{
+    const ls__bench_row *largest = NULL;
+
+    for (int i = 0; i < f->rows->count; i++) {
+        const ls__bench_row *row = &f->rows->row[i];
+        if (row->counted && row->ranks == ranks && is_of(row, line))
+            largest = row;
+    }
+    return largest;
+}
+
+static void write_factors(FILE *script, const figure *f)
 {
     for (int line = 0; line < f->lines; line++) {
-        begin_block(script, panel, line);
+        fprintf(script, "$factor_%d << end\n", line);
         for (int k = 0; k < f->rank_counts; k++) {
-            const ls__bench_row *largest = NULL;
-            for (int i = 0; i < f->rows->count; i++) {
-                const ls__bench_row *row = &f->rows->row[i];
-                if (row->counted && row->ranks == f->ranks[k] && is_of(row, &f->line[line]))
-                    largest = row;
-            }
-            if (largest)
-                fprintf(script, "%d %.9g\n", largest->ranks, ls__bench_columns_of(largest).factor);
+            const ls__bench_row *row = largest_counted(f, &f->line[line], f->ranks[k]);
+            if (row)
+                write_point(script, row, true);
         }
         fputs("end\n", script);
     }
 }
 
-static bool is_counted(const figure *f, int line)
+/* Points that lie on each other are drawn around each other; the curves tell f32 from exact. */
+static void write_factor_points(FILE *script, const figure *f, int line)
 {
-    for (int i = 0; i < f->rows->count; i++)
-        if (f->rows->row[i].counted && is_of(&f->rows->row[i], &f->line[line]))
-            return true;
-    return false;
+    const struct look *look = look_of(f, line);
+
+    fprintf(script, ", $factor_%d with points ls %d pt %d ps %.2f", line, line + 1, look->shape - 1,
+            0.6 + 0.2 * (double)(look - looks));
+    if (first_like(f, line) == line)
+        fprintf(script, " title '%s'", f->line[line].algorithm);
+    else
+        fputs(" notitle", script);
 }
 
-static void write_factor(FILE *script, const figure *f, int panel)
+static void write_factor_panel(FILE *script, const figure *f)
 {
-    write_factor_data(script, f, panel);
+    write_factors(script, f);
     fprintf(script,
-            "set title 'Bytes sent per rank / size'\n"
+            "set title 'Bytes sent per rank, as a multiple of the data'\n"
             "set xlabel 'ranks N'\n"
             "set ylabel 'factor'\n"
             "unset logscale\n"
-            "set xrange [0.7:*]\n"
+            "set xrange [0.7:%d.3]\n"
             "set yrange [0:*]\n"
-            "set format x '%%.0f'\n"
-            "set xtics 1 norotate\n"
-            "set key outside right top\n"
-            "plot x < 1 ? 1/0 : 2*(x-1)/x with lines lc rgb '#444444' lw 1.5 title '2(N-1)/N'");
+            "set xtics autofreq 1\n"
+            "plot x < 1 ? 1/0 : 2*(x-1)/x with lines lc rgb '#444444' lw 1.5 title '2(N-1)/N'",
+            f->most_ranks);
     if (f->exact)
-        fprintf(script, ", x < 1 ? 1/0 : 3*(x-1)/x with lines lc rgb '#444444' lw 1.5 dt 2 title "
-                        "'3(N-1)/N'");
-    for (int line = 0; line < f->lines; line++) {
-        if (!is_counted(f, line))
-            continue;
-        fprintf(script, ", $panel%d_%d with points ls %d", panel, line, line + 1);
-        write_title(script, f, line);
-    }
+        fputs(", x < 1 ? 1/0 : 3*(x-1)/x with lines lc rgb '#444444' lw 1.5 dt 2 title '3(N-1)/N'",
+              script);
+    for (int line = 0; line < f->lines; line++)
+        if (largest_counted(f, &f->line[line], f->ranks[0]))
+            write_factor_points(script, f, line);
     fputs("\n", script);
 }
 
@@ -218,7 +288,6 @@ static void write_script(FILE *script, const figure *f)
 {
     int across = f->panels < ACROSS ? f->panels : ACROSS;
     int down = (f->panels + ACROSS - 1) / ACROSS;
-    int panel = 0;
 
     fprintf(script,
             "set terminal svg size %d,%d font 'Helvetica,14' background rgb 'white' dynamic\n"
@@ -226,15 +295,16 @@ static void write_script(FILE *script, const figure *f)
             "set grid lc rgb '#dddddd' lw 1\n"
             "set border 3 lc rgb '#444444'\n"
             "set tics nomirror\n"
-            "set samples 400\n",
+            "set samples 400\n"
+            "set key outside right top Left reverse samplen 2.5\n",
             across * PANEL_WIDTH, down * PANEL_HEIGHT);
     write_styles(script, f);
     fprintf(script, "set multiplot layout %d,%d\n", down, across);
     for (int i = 0; i < f->rank_counts; i++)
         if (has_bandwidth(f->ranks[i]))
-            write_bandwidth(script, f, panel++, f->ranks[i]);
+            write_bandwidth_panel(script, f, f->ranks[i]);
     if (has_factor(f))
-        write_factor(script, f, panel);
+        write_factor_panel(script, f);
     fputs("unset multiplot\n", script);
 }
 
