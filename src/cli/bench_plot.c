@@ -91,7 +91,7 @@ static void note_range(figure *f, const ls__bench_row *row)
 
 static void plan(figure *f, const ls__bench_rows *rows)
 {
-    *f = (figure){.rows = rows, .smallest = INFINITY, .slowest = INFINITY};
+    *f = (figure){.rows = rows, .smallest = HUGE_VAL, .slowest = HUGE_VAL};
     for (int i = 0; i < rows->count; i++) {
         note_series(f, &rows->row[i]);
         note_ranks(f, rows->row[i].ranks);

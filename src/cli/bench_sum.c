@@ -192,25 +192,26 @@ static ls_status open_exact(ls__bench_sum *sum, const ls__bench_memory *memory)
     return open_post(sum, ls_transport_layout(transport));
 }
 
+static ls_status open_either(ls__bench_sum *sum, bool exact, const ls__bench_memory *memory)
+{
+    LS_TRY(ls__world_agree(sum->world, exact ? open_exact(sum, memory) : open_f32(sum, memory)));
+    if (!sum->allreduce)
+        return LS_OK;
+    return ls_allreduce_check(sum->allreduce, ls__world_timeout(sum->world));
+}
+
 ls_status ls__bench_sum_open(ls__bench_sum **sum, ls__world *world, const ls_algorithm *algorithm,
                              bool exact, int64_t count, const ls__bench_memory *memory)
 {
     ls__bench_sum *opened = calloc(1, sizeof *opened);
-    ls_status status = LS_OK;
 
-    if (!opened) {
-        status = LS_FAIL(LS_NO_MEMORY, "no memory for an all-reduce");
-    } else {
-        opened->world = world;
-        opened->algorithm = algorithm;
-        opened->count = count;
-        opened->data = memory->data;
-        expect_sums(opened);
-        status = exact ? open_exact(opened, memory) : open_f32(opened, memory);
-    }
-    status = ls__world_agree(world, status);
-    if (status == LS_OK && opened->allreduce)
-        status = ls_allreduce_check(opened->allreduce, ls__world_timeout(world));
+    LS_FAIL_IF(!opened, LS_NO_MEMORY, "no memory for an all-reduce");
+    opened->world = world;
+    opened->algorithm = algorithm;
+    opened->count = count;
+    opened->data = memory->data;
+    expect_sums(opened);
+    ls_status status = open_either(opened, exact, memory);
     if (status != LS_OK) {
         ls__bench_sum_close(opened);
         return status;
