@@ -10,6 +10,7 @@
 
 #include "base/arena.h"
 #include "base/clock.h"
+#include "base/fault.h"
 #include "base/file.h"
 #include "base/options.h"
 #include "base/units.h"
@@ -91,6 +92,7 @@ typedef struct bench_state {
     double *slowest;     /* (repeats) of the slowest rank */
     double *all_counts;  /* (ranks, 2): bytes sent a run, wrong elements */
     ls__bench_rows rows; /* on rank 0 */
+    int64_t runs;        /* so far, of all rows */
     int64_t wrong;       /* of all rows */
 } bench_state;
 
@@ -232,14 +234,16 @@ static ls_status allocate(bench_state *bench, ls__arena *arena)
 
 /* ---- one row ---- */
 
-static ls_status run_once(const bench_state *bench, ls__bench_sum *sum, bool spills,
-                          ls__bench_row *row, double *seconds)
+static ls_status run_once(bench_state *bench, ls__bench_sum *sum, bool spills, ls__bench_row *row,
+                          double *seconds)
 {
+    ls__fault_enter_step(++bench->runs);
     ls__bench_sum_fill(sum, spills);
     LS_TRY(ls__world_barrier(bench->world));
     double start = ls__clock_seconds();
     LS_TRY(ls__bench_sum_run(sum));
     *seconds = ls__clock_seconds() - start;
+    ls__fault_parameters(bench->memory.data, row->count);
     row->wrong += ls__bench_sum_wrong(sum);
     return LS_OK;
 }
@@ -497,6 +501,7 @@ static ls_status prepare(bench_state *bench)
                "--ranks: several counts, each 1 at least, are for a lockstep that starts mpirun "
                "itself");
     LS_TRY(choose(&bench->choice, set));
+    LS_TRY(ls__fault_arm(ls__world_rank(bench->world)));
     return ls__world_rank(bench->world) == 0 ? check_outputs(set, bench->ranks) : LS_OK;
 }
 

@@ -223,6 +223,31 @@ static void test_plot_over_ranks(void **state)
     check_svg(plot, parts);
 }
 
+/* ---- wrong sums ---- */
+
+/* A bit of one rank's sums flips in a run: the row says so, the others are measured all the same,
+ * and so is the other number of ranks. */
+static void test_wrong_sums(void **state)
+{
+    const char *path = ls__test_path("wrong.json");
+    const char *argv[] = {ls__lockstep(), "bench", "allreduce", "--ranks",     "2,3",
+                          "-e",           "1K",    QUICK,       "--algorithm", "ring,direct",
+                          "--json",       path,    NULL};
+    const char *env[] = {"LOCKSTEP_FAULT=flip:at=parameter:rank=1:step=3:element=200", NULL};
+    ls__process p;
+
+    (void)state;
+    ls__process_run(&(ls__command){.argv = argv, .env = env}, &p);
+    assert_exit(p, 1);
+    assert_non_null(strstr(p.err, "1 elements came out wrong, see the column #wrong"));
+    ls__process_free(&p);
+    const char *row = read_text(path);
+    for (int i = 0; i < 4; i++) {
+        row = strstr(row, "\n  {") + 1;
+        expect_field(row, "wrong", i % 2 == 0 ? "0" : "1");
+    }
+}
+
 /* ---- what it refuses ---- */
 
 static void refused(const char *flag, const char *value, const char *part)
@@ -297,6 +322,7 @@ int main(void)
         cmocka_unit_test(test_rows_of_all_algorithms),
         cmocka_unit_test(test_under_mpirun),
         cmocka_unit_test(test_plot_over_ranks),
+        cmocka_unit_test(test_wrong_sums),
         cmocka_unit_test(test_refusals),
         cmocka_unit_test(test_plot_of_one_rank),
         cmocka_unit_test(test_missing_gnuplot),
