@@ -1,12 +1,11 @@
 /* lockstep bench allreduce: times the all-reduce algorithms, checking every result.
  *
  * Ranks measure, and rank 0 prints each row. With --ranks a first process starts mpirun for each of
- * the counts in turn; the rows come back to it through a file, so that one JSON file and one plot
- * hold them all. */
+ * the counts in turn, and the rows come back to it, so that one JSON file and one plot hold them
+ * all. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "base/arena.h"
 #include "base/clock.h"
@@ -14,11 +13,11 @@
 #include "base/file.h"
 #include "base/options.h"
 #include "base/units.h"
+#include "cli/bench_launch.h"
 #include "cli/bench_plot.h"
 #include "cli/bench_report.h"
 #include "cli/bench_sum.h"
 #include "cli/commands.h"
-#include "cli/launch.h"
 #include "cli/start.h"
 
 enum { ELEMENT = sizeof(float) };
@@ -146,11 +145,6 @@ static ls_status choose(bench_choice *choice, const bench_settings *set)
                (long long)set->max_bytes);
     LS_TRY(add_names(choice, set->algorithm, add_algorithm));
     return add_names(choice, set->reduce, add_reduce);
-}
-
-static bool wants_files(const bench_settings *set)
-{
-    return set->json[0] || set->plot[0];
 }
 
 /* Before anything is measured, on at most that many ranks. */
@@ -368,15 +362,10 @@ static ls_status run_sizes(bench_state *bench)
     return LS_OK;
 }
 
-/* Where the process that started us expects the rows. */
-static const char rows_variable[] = "LOCKSTEP_BENCH_ROWS";
-
 /* On rank 0. */
 static ls_status hand_in_rows(const bench_state *bench)
 {
-    const char *path = getenv(rows_variable);
-
-    LS_TRY(path ? ls__bench_rows_save(&bench->rows, path) : LS_OK);
+    LS_TRY(ls__bench_hand_in(&bench->rows));
     return write_outputs(&bench->settings, &bench->rows);
 }
 
@@ -403,7 +392,7 @@ static ls_status run(bench_state *bench)
     return ls__world_agree(bench->world, status == LS_OK ? judge(bench) : status);
 }
 
-/* ---- mpirun, once for each number of ranks ---- */
+/* ---- in the process that starts mpirun ---- */
 
 static ls_status check(const void *settings, int argc, char **argv)
 {
@@ -422,65 +411,12 @@ static ls_status check(const void *settings, int argc, char **argv)
     return check_outputs(set, most);
 }
 
-/* The command line of the ranks: ours on `ranks` ranks, with files left to us. A later flag counts
- * more than an earlier one. */
-static ls_status launch_one(const ls__launch *once, int64_t ranks)
-{
-    char count[32];
-    const char *const more[] = {count, "--json=", "--plot="};
-    enum { MORE = sizeof more / sizeof more[0] };
-    const char **words = calloc((size_t)once->argc + MORE, sizeof *words);
-    ls__launch launch = *once;
-
-    LS_FAIL_IF(!words, LS_NO_MEMORY, "no memory to start mpirun");
-    snprintf(count, sizeof count, "--ranks=%lld", (long long)ranks);
-    memcpy(words, once->arguments, (size_t)once->argc * sizeof *words);
-    memcpy(words + once->argc, more, sizeof more);
-    launch.ranks = ranks;
-    launch.argc = once->argc + MORE;
-    launch.arguments = words;
-    ls_status status = ls__launch_run(&launch);
-    free(words);
-    return status;
-}
-
-/* Wrong values on one number of ranks do not keep the others from being measured. */
-static ls_status launch_each(const bench_settings *set, const ls__launch *once, const char *path,
-                             ls__bench_rows *rows)
-{
-    ls_status verdict = LS_OK;
-
-    for (int i = 0; i < set->ranks.count; i++) {
-        int before = rows->count;
-        ls_status status = launch_one(once, set->ranks.value[i]);
-        if (status == LS_CHECK_FAILED)
-            verdict = status;
-        else
-            LS_TRY(status);
-        LS_TRY(ls__bench_rows_load(rows, path));
-        LS_FAIL_IF(rows->count == before && wants_files(set), LS_IO,
-                   "no rows came back from %lld ranks: rank 0 must run on this host, or start the "
-                   "ranks with mpirun",
-                   (long long)set->ranks.value[i]);
-    }
-    return verdict;
-}
-
 static ls_status launch(const void *settings, const ls__launch *once)
 {
     const bench_settings *set = settings;
-    const char *folder = getenv("TMPDIR");
-    char path[LS__PATH_SIZE];
     ls__bench_rows rows = {0};
+    ls_status status = ls__bench_launch(once, &set->ranks, &rows);
 
-    LS_TRY(ls__path_join(path, folder && *folder ? folder : "/tmp", "lockstep-bench-XXXXXX"));
-    int file = mkstemp(path);
-    if (file < 0)
-        return ls__fail_errno("create", path);
-    close(file);
-    setenv(rows_variable, path, 1);
-    ls_status status = launch_each(set, once, path, &rows);
-    unlink(path);
     if (status == LS_OK || status == LS_CHECK_FAILED) {
         ls_status written = write_outputs(set, &rows);
         status = written == LS_OK ? status : written;

@@ -45,35 +45,6 @@ void ls__bench_rows_free(ls__bench_rows *rows)
     *rows = (ls__bench_rows){0};
 }
 
-ls_status ls__bench_rows_save(const ls__bench_rows *rows, const char *path)
-{
-    size_t count = (size_t)rows->count;
-    FILE *file = fopen(path, "w");
-
-    if (!file)
-        return ls__fail_errno("create", path);
-    bool written = fwrite(rows->row, sizeof *rows->row, count, file) == count;
-    if (fclose(file) != 0 || !written)
-        return ls__fail_errno("write", path);
-    return LS_OK;
-}
-
-ls_status ls__bench_rows_load(ls__bench_rows *rows, const char *path)
-{
-    FILE *file = fopen(path, "r");
-    ls_status status = LS_OK;
-    ls__bench_row row;
-
-    if (!file)
-        return ls__fail_errno("open", path);
-    while (status == LS_OK && fread(&row, sizeof row, 1, file) == 1)
-        status = ls__bench_rows_add(rows, &row);
-    if (status == LS_OK && ferror(file))
-        status = ls__fail_errno("read", path);
-    fclose(file);
-    return status;
-}
-
 /* ---- the table ---- */
 
 void ls__bench_print_header(int ranks, int64_t repeats)

@@ -48,10 +48,6 @@ ls__bench_columns ls__bench_columns_of(const ls__bench_row *row);
 ls_status ls__bench_rows_add(ls__bench_rows *rows, const ls__bench_row *row);
 void ls__bench_rows_free(ls__bench_rows *rows);
 
-/* To a file that this very program reads back, adding to what is there. */
-ls_status ls__bench_rows_save(const ls__bench_rows *rows, const char *path);
-ls_status ls__bench_rows_load(ls__bench_rows *rows, const char *path);
-
 /* ---- output ---- */
 
 void ls__bench_print_header(int ranks, int64_t repeats);
