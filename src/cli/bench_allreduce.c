@@ -411,6 +411,14 @@ static ls_status check(const void *settings, int argc, char **argv)
     return check_outputs(set, most);
 }
 
+static ls_status write_all(const bench_settings *set, const ls__bench_rows *rows)
+{
+    LS_FAIL_IF(rows->count == 0 && (set->json[0] || set->plot[0]), LS_IO,
+               "no rows came back for --json and --plot, as rank 0 is on another host: leave "
+               "--ranks out and start mpirun yourself");
+    return write_outputs(set, rows);
+}
+
 static ls_status launch(const void *settings, const ls__launch *once)
 {
     const bench_settings *set = settings;
@@ -418,7 +426,7 @@ static ls_status launch(const void *settings, const ls__launch *once)
     ls_status status = ls__bench_launch(once, &set->ranks, &rows);
 
     if (status == LS_OK || status == LS_CHECK_FAILED) {
-        ls_status written = write_outputs(set, &rows);
+        ls_status written = write_all(set, &rows);
         status = written == LS_OK ? status : written;
     }
     ls__bench_rows_free(&rows);

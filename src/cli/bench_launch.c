@@ -18,9 +18,9 @@ ls_status ls__bench_hand_in(const ls__bench_rows *rows)
 
     if (!path)
         return LS_OK;
-    FILE *file = fopen(path, "w");
+    FILE *file = fopen(path, "r+"); /* never made anew for a process that has given up */
     if (!file)
-        return ls__fail_errno("create", path);
+        return ls__fail_errno("open", path);
     bool written = fwrite(rows->row, sizeof *rows->row, count, file) == count;
     if (fclose(file) != 0 || !written)
         return ls__fail_errno("write", path);
@@ -71,18 +71,12 @@ static ls_status launch_each(const ls__launch *once, const ls__list *ranks, ls__
     ls_status verdict = LS_OK;
 
     for (int i = 0; i < ranks->count; i++) {
-        int before = rows->count;
         ls_status status = launch_on(once, ranks->value[i]);
         if (status == LS_CHECK_FAILED)
             verdict = status;
         else
             LS_TRY(status);
         LS_TRY(take_rows(rows, path));
-        LS_FAIL_IF(
-            rows->count == before, LS_IO,
-            "no rows came back from %lld ranks: rank 0 must run on this host; else start the "
-            "ranks with mpirun",
-            (long long)ranks->value[i]);
         if (truncate(path, 0) != 0)
             return ls__fail_errno("empty", path);
     }

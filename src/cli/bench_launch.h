@@ -8,7 +8,7 @@
 #include "cli/launch.h"
 
 /* Runs `once`, its command line, on each number of ranks in turn, without --json and --plot, and
- * adds the rows that each leaves; rank 0 must be on this host for that. LS_CHECK_FAILED, at the
+ * adds the rows that each leaves: none where rank 0 is on another host. LS_CHECK_FAILED, at the
  * end, where there were wrong sums; any other failure ends it. */
 ls_status ls__bench_launch(const ls__launch *once, const ls__list *ranks, ls__bench_rows *rows);
 
