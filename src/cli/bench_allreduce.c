@@ -18,6 +18,7 @@
 #include "cli/bench_report.h"
 #include "cli/bench_sum.h"
 #include "cli/commands.h"
+#include "cli/plot.h"
 #include "cli/start.h"
 
 enum { ELEMENT = sizeof(float) };
@@ -156,8 +157,7 @@ static ls_status check_outputs(const bench_settings *set, int64_t most_ranks)
         return LS_OK;
     LS_FAIL_IF(most_ranks < 2, LS_BAD_USAGE,
                "--plot: a rank alone sends nothing that could be drawn: give --ranks 2 or more");
-    LS_TRY(ls__file_check_writable(set->plot));
-    return ls__bench_plot_check();
+    return ls__plot_check(set->plot);
 }
 
 static ls_status write_outputs(const bench_settings *set, const ls__bench_rows *rows)

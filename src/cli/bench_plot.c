@@ -1,21 +1,12 @@
-/* The script, with the rows inside, goes to gnuplot's standard input and the picture comes from its
- * standard output, both through files: no path is ever quoted, for a shell or for gnuplot. */
 #include "cli/bench_plot.h"
 
-#include <errno.h>
-#include <fcntl.h>
 #include <math.h>
-#include <spawn.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
-#include "base/file.h"
 #include "base/options.h"
+#include "cli/plot.h"
 #include "lockstep/schedule.h"
-
-extern char **environ;
 
 enum { PANEL_WIDTH = 560, PANEL_HEIGHT = 400, ACROSS = 2, TICS_MAX = 7 };
 enum { SERIES_MAX = 2 * LS_ALGORITHM_COUNT, PANELS_MAX = LS__LIST_MAX };
@@ -308,91 +299,13 @@ static void write_script(FILE *script, const figure *f)
     fputs("unset multiplot\n", script);
 }
 
-/* ---- gnuplot ---- */
-
-/* Runs it from one open file to another. *exit_code: 0 where it went well. */
-static ls_status run_gnuplot(const char *flag, int in, int out, int *exit_code)
-{
-    char name[] = "gnuplot";
-    char argument[16];
-    char *argv[] = {name, argument, NULL};
-    posix_spawn_file_actions_t files;
-    pid_t child = 0;
-    int how = 0;
-
-    snprintf(argument, sizeof argument, "%s", flag);
-    LS_FAIL_IF(posix_spawn_file_actions_init(&files) != 0, LS_NO_MEMORY, "no memory for a process");
-    posix_spawn_file_actions_adddup2(&files, in, STDIN_FILENO);
-    posix_spawn_file_actions_adddup2(&files, out, STDOUT_FILENO);
-    int reason = posix_spawnp(&child, name, &files, NULL, argv, environ);
-    posix_spawn_file_actions_destroy(&files);
-    LS_FAIL_IF(reason != 0, LS_BAD_USAGE,
-               "--plot needs gnuplot, which cannot be started: %s: install it (gnuplot-nox), or "
-               "leave --plot out",
-               strerror(reason));
-    while (waitpid(child, &how, 0) < 0)
-        LS_FAIL_IF(errno != EINTR, LS_IO, "lost sight of gnuplot: %s", strerror(errno));
-    *exit_code = WIFEXITED(how) ? WEXITSTATUS(how) : -1;
-    return LS_OK;
-}
-
-ls_status ls__bench_plot_check(void)
-{
-    int nothing = open("/dev/null", O_RDWR | O_CLOEXEC);
-    int exit_code = 0;
-
-    if (nothing < 0)
-        return ls__fail_errno("open", "/dev/null");
-    ls_status status = run_gnuplot("--version", nothing, nothing, &exit_code);
-    close(nothing);
-    LS_TRY(status);
-    LS_FAIL_IF(exit_code != 0, LS_BAD_USAGE,
-               "--plot needs gnuplot, and `gnuplot --version` ends with %d: install it again "
-               "(gnuplot-nox), or leave --plot out",
-               exit_code);
-    return LS_OK;
-}
-
-static ls_status draw(FILE *script, const char *picture)
-{
-    FILE *file = fopen(picture, "w");
-    int exit_code = 0;
-
-    if (!file)
-        return ls__fail_errno("create", picture);
-    ls_status status = run_gnuplot("-", fileno(script), fileno(file), &exit_code);
-    fclose(file);
-    LS_TRY(status);
-    LS_FAIL_IF(exit_code != 0, LS_IO, "gnuplot could not draw %s: it ended with %d", picture,
-               exit_code);
-    return LS_OK;
-}
-
-static ls_status draw_figure(const figure *f, const char *picture)
-{
-    FILE *script = tmpfile();
-
-    if (!script)
-        return ls__fail_errno("create", "a temporary file");
-    write_script(script, f);
-    rewind(script);
-    ls_status status =
-        ferror(script) ? LS_FAIL(LS_IO, "cannot write a temporary file") : draw(script, picture);
-    fclose(script);
-    return status;
-}
-
 ls_status ls__bench_plot(const ls__bench_rows *rows, const char *path)
 {
     static figure f;
-    char temporary[LS__PATH_SIZE];
+    ls__plot plot;
 
-    LS_TRY(ls__file_temporary(temporary, path));
     plan(&f, rows);
-    ls_status status = draw_figure(&f, temporary);
-    if (status == LS_OK)
-        status = ls__file_publish(temporary, path);
-    if (status != LS_OK)
-        unlink(temporary);
-    return status;
+    LS_TRY(ls__plot_open(&plot, path));
+    write_script(plot.script, &f);
+    return ls__plot_close(&plot);
 }

@@ -4,12 +4,9 @@
 
 #include "cli/bench_report.h"
 
-/* Whether gnuplot can be started. LS_BAD_USAGE. */
-ls_status ls__bench_plot_check(void);
-
 /* Writes an SVG: for each number of ranks above one the bus bandwidth against the size, a line an
  * algorithm; and, where there are several numbers of ranks, the measured factor against N beside
- * the curve 2(N-1)/N. The file is either not there or complete. LS_IO, LS_NO_SPACE. */
+ * the curve 2(N-1)/N. Needs a row of two ranks or more. Errors: cli/plot.h. */
 ls_status ls__bench_plot(const ls__bench_rows *rows, const char *path);
 
 #endif
