@@ -19,4 +19,11 @@ typedef struct ls_mpi_options {
 ls_status ls_transport_open_mpi(ls_transport **transport, MPI_Comm communicator,
                                 const ls_mpi_options *options);
 
+/* For comparison: MPI_Allreduce itself, in place, over the ranks of a transport that
+ * ls_transport_open_mpi opened. Collective; blocks, without a timeout. Faster in Open MPI than the
+ * MPI_Iallreduce behind the transport's own all_reduce. LS_BAD_USAGE for a type that MPI cannot
+ * sum, LS_COMM. */
+ls_status ls_mpi_all_reduce(ls_transport *transport, void *data, int64_t count,
+                            const ls_element_type *type);
+
 #endif

@@ -17,9 +17,10 @@
  *
  * Places: `step` is its start; `collective` inside one, after its first messages are posted;
  * `gradient` is each addend of the element on its way into the sums, in all micro-batches that the
- * rank computes in the step; `parameter` is the rank's copy after the update. In a save, the
- * temporary file has been handed to HDF5 at `write`, is complete but for its seal at `seal`, sealed
- * at `rename`; `file` is the published one.
+ * rank computes in the step; `parameter` is the rank's copy after the update, and in `bench
+ * allreduce`, where a step is a run, its copy of the sums. In a save, the temporary file has been
+ * handed to HDF5 at `write`, is complete but for its seal at `seal`, sealed at `rename`; `file` is
+ * the published one.
  *
  *     rank=0 step=0 (0: any)    who and when; a save belongs to the step before it
  *     skip=0                    lets so many chances pass

@@ -101,13 +101,36 @@ ls_status ls__file_publish(const char *temporary, const char *path)
     return sync_folder_of(path);
 }
 
-ls_status ls__file_write_text(const char *path, const char *text)
+ls_status ls__file_temporary(char *temporary, const char *path)
 {
-    char temporary[LS__PATH_SIZE];
-    int length = snprintf(temporary, sizeof temporary, "%s.tmp", path);
+    int length = snprintf(temporary, LS__PATH_SIZE, "%s.tmp", path);
 
     LS_FAIL_IF(length < 0 || length >= LS__PATH_SIZE, LS_BAD_USAGE,
                "the path %.64s... is longer than %d characters", path, LS__PATH_SIZE - 1);
+    return LS_OK;
+}
+
+ls_status ls__file_check_writable(const char *path)
+{
+    char temporary[LS__PATH_SIZE];
+    struct stat info;
+
+    LS_TRY(ls__file_temporary(temporary, path));
+    LS_FAIL_IF(stat(path, &info) == 0 && S_ISDIR(info.st_mode), LS_BAD_USAGE,
+               "%s is a folder, not a file: choose another path", path);
+    int file = open(temporary, O_WRONLY | O_CREAT | O_CLOEXEC, 0666);
+    LS_FAIL_IF(file < 0, LS_BAD_USAGE, "cannot create %s: %s: choose another path", temporary,
+               strerror(errno));
+    close(file);
+    unlink(temporary);
+    return LS_OK;
+}
+
+ls_status ls__file_write_text(const char *path, const char *text)
+{
+    char temporary[LS__PATH_SIZE];
+
+    LS_TRY(ls__file_temporary(temporary, path));
     FILE *file = fopen(temporary, "w");
     if (!file)
         return ls__fail_errno("create", temporary);

@@ -27,8 +27,15 @@ ls_status ls__fail_errno(const char *verb, const char *path);
  * older file there is replaced at once, never half), fsync of the folder. */
 ls_status ls__file_publish(const char *temporary, const char *path);
 
+/* Where a file is written until it is complete: "PATH.tmp", into `temporary` of LS__PATH_SIZE
+ * characters; LS_BAD_USAGE where it does not fit. */
+ls_status ls__file_temporary(char *temporary, const char *path);
+
 /* Writes a small text so that `path` holds either what it held before or all of `text`. */
 ls_status ls__file_write_text(const char *path, const char *text);
+
+/* Whether ls__file_write_text could: LS_BAD_USAGE where not. Leaves nothing behind. */
+ls_status ls__file_check_writable(const char *path);
 
 /* Reads a small text of at most size - 1 bytes, closed with a zero. */
 ls_status ls__file_read_text(const char *path, char *text, size_t size);

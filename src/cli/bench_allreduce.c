@@ -1,19 +1,30 @@
-/* lockstep bench allreduce: times the all-reduce algorithms, checking every result. */
+/* lockstep bench allreduce: times the all-reduce algorithms, checking every result.
+ *
+ * Ranks measure, and rank 0 prints each row. With --ranks a first process starts mpirun for each of
+ * the counts in turn, and the rows come back to it, so that one JSON file and one plot hold them
+ * all. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/arena.h"
 #include "base/clock.h"
+#include "base/fault.h"
+#include "base/file.h"
 #include "base/options.h"
 #include "base/units.h"
+#include "cli/bench_launch.h"
+#include "cli/bench_plot.h"
+#include "cli/bench_report.h"
+#include "cli/bench_sum.h"
 #include "cli/commands.h"
+#include "cli/plot.h"
 #include "cli/start.h"
-#include "lockstep/collective.h"
 
-/* Element i of rank r is (7 i + 13 r) mod PERIOD: a whole number so small that float sums of it are
- * exact in any order up to 60,000 ranks. PERIOD is a prime, so a block in a wrong place shows. */
-enum { PERIOD = 251, ELEMENT = sizeof(float) };
+enum { ELEMENT = sizeof(float) };
+enum { F32, EXACT, REDUCES };
+
+static const char *const reduce_name[REDUCES] = {[F32] = "f32", [EXACT] = "exact"};
 
 typedef struct bench_settings {
     int64_t min_bytes;
@@ -21,10 +32,12 @@ typedef struct bench_settings {
     int64_t factor;
     int64_t repeats;
     int64_t warmup;
-    int64_t ranks;
+    ls__list ranks;
     double stall_timeout;
     char algorithm[LS__TEXT_MAX];
+    char reduce[LS__TEXT_MAX];
     char json[LS__TEXT_MAX];
+    char plot[LS__TEXT_MAX];
 } bench_settings;
 
 static const ls__option options[] = {
@@ -36,14 +49,18 @@ static const ls__option options[] = {
      LS__OPTION_INT, LS__SCOPE_RUN, 'f'},
     {"algorithm", "ring,naive,mpi", "NAMES", "which algorithms to time",
      offsetof(bench_settings, algorithm), 0, 0, LS__OPTION_TEXT, LS__SCOPE_RUN, 0},
+    {"reduce", "f32", "NAMES", "which sums to time: f32, exact or both, f32,exact",
+     offsetof(bench_settings, reduce), 0, 0, LS__OPTION_TEXT, LS__SCOPE_RUN, 0},
     {"repeats", "10", "RUNS", "timed runs of each row", offsetof(bench_settings, repeats), 1, 1000,
      LS__OPTION_INT, LS__SCOPE_RUN, 0},
     {"warmup", "2", "RUNS", "runs before those", offsetof(bench_settings, warmup), 0, 1000,
      LS__OPTION_INT, LS__SCOPE_RUN, 0},
     {"json", "", "FILE", "write the rows there too", offsetof(bench_settings, json), 0, 0,
      LS__OPTION_TEXT, LS__SCOPE_RUN, 0},
-    {"ranks", "0", "N", "start N ranks with mpirun; 0: as many as mpirun started",
-     offsetof(bench_settings, ranks), 0, 65536, LS__OPTION_INT, LS__SCOPE_RUN, 0},
+    {"plot", "", "FILE", "draw them there, as SVG, with gnuplot", offsetof(bench_settings, plot), 0,
+     0, LS__OPTION_TEXT, LS__SCOPE_RUN, 0},
+    {"ranks", "0", "N,N,...", "start mpirun with N ranks, for each N; 0: as mpirun started us",
+     offsetof(bench_settings, ranks), 0, 65536, LS__OPTION_LIST, LS__SCOPE_RUN, 0},
     {"stall-timeout", "120", "seconds", "how long a rank waits for another",
      offsetof(bench_settings, stall_timeout), 1, 1e6, LS__OPTION_REAL, LS__SCOPE_RUN, 0},
 };
@@ -56,88 +73,128 @@ static const ls__option_table table = {
     .count = sizeof options / sizeof options[0],
 };
 
+/* What is measured, as the flags name it. */
+typedef struct bench_choice {
+    const ls_algorithm *algorithm[LS_ALGORITHM_COUNT];
+    int algorithms;
+    bool exact[REDUCES];
+    int reduces;
+} bench_choice;
+
 typedef struct bench_state {
     ls__world *world;
     bench_settings settings;
-    const ls_algorithm *algorithm[LS_ALGORITHM_COUNT];
-    int algorithms;
+    bench_choice choice;
     int ranks;
-    float expected[PERIOD]; /* the sum over ranks of an element i with i mod PERIOD = index */
-    float *data;            /* (max count) */
-    float *reference;       /* (max count) what MPI_Allreduce makes of the same input */
-    void *scratch;
+    ls__bench_memory memory;
     double *seconds;     /* (repeats) of this rank */
     double *all_seconds; /* (ranks, repeats) */
     double *slowest;     /* (repeats) of the slowest rank */
     double *all_counts;  /* (ranks, 2): bytes sent a run, wrong elements */
+    ls__bench_rows rows; /* on rank 0 */
+    int64_t runs;        /* so far, of all rows */
     int64_t wrong;       /* of all rows */
-    FILE *json;          /* in memory; rank 0 only, NULL where nobody asked */
-    int rows;
 } bench_state;
 
-typedef struct bench_row {
-    const ls_algorithm *algorithm;
-    int64_t count;
-    double best;       /* seconds, of the slowest rank */
-    double median;     /* seconds, of the slowest rank */
-    double sent_bytes; /* mean per rank; below 0: not visible */
-    int64_t wrong;     /* elements of all ranks and runs */
-} bench_row;
+/* ---- settings ---- */
 
-/* ---- set-up ---- */
-
-static ls_status add_algorithm(bench_state *bench, const char *name)
+static ls_status add_algorithm(bench_choice *choice, const char *name)
 {
     const ls_algorithm *found = ls_algorithm_find(name);
 
     LS_FAIL_IF(!found, LS_BAD_USAGE, "--algorithm: there is none called '%s': choose from %s", name,
                LS_ALGORITHM_NAMES);
-    LS_FAIL_IF(bench->algorithms == LS_ALGORITHM_COUNT, LS_BAD_USAGE,
+    LS_FAIL_IF(choice->algorithms == LS_ALGORITHM_COUNT, LS_BAD_USAGE,
                "--algorithm takes at most %d names", LS_ALGORITHM_COUNT);
-    bench->algorithm[bench->algorithms++] = found;
+    choice->algorithm[choice->algorithms++] = found;
     return LS_OK;
 }
 
-static ls_status choose_algorithms(bench_state *bench)
+static ls_status add_reduce(bench_choice *choice, const char *name)
+{
+    int found = 0;
+
+    while (found < REDUCES && strcmp(reduce_name[found], name) != 0)
+        found++;
+    LS_FAIL_IF(found == REDUCES, LS_BAD_USAGE,
+               "--reduce: there is none called '%s': choose f32, exact or f32,exact", name);
+    LS_FAIL_IF(choice->reduces == REDUCES, LS_BAD_USAGE, "--reduce takes at most %d names",
+               REDUCES);
+    choice->exact[choice->reduces++] = found == EXACT;
+    return LS_OK;
+}
+
+/* Calls `add` with each name of "one,two,three". */
+static ls_status add_names(bench_choice *choice, const char *list,
+                           ls_status (*add)(bench_choice *, const char *))
 {
     char names[LS__TEXT_MAX];
     char *rest = names;
     char *name = NULL;
 
-    memcpy(names, bench->settings.algorithm, sizeof names);
+    snprintf(names, sizeof names, "%s", list);
     while ((name = strsep(&rest, ",")))
-        LS_TRY(add_algorithm(bench, name));
+        LS_TRY(add(choice, name));
     return LS_OK;
 }
 
-static ls_status check_settings(bench_state *bench)
+static ls_status choose(bench_choice *choice, const bench_settings *set)
 {
-    const bench_settings *set = &bench->settings;
-
+    *choice = (bench_choice){0};
     LS_FAIL_IF(set->min_bytes > set->max_bytes, LS_BAD_USAGE,
                "--min-bytes %lld is above --max-bytes %lld", (long long)set->min_bytes,
                (long long)set->max_bytes);
-    return choose_algorithms(bench);
+    LS_TRY(add_names(choice, set->algorithm, add_algorithm));
+    return add_names(choice, set->reduce, add_reduce);
+}
+
+/* Before anything is measured, on at most that many ranks. */
+static ls_status check_outputs(const bench_settings *set, int64_t most_ranks)
+{
+    if (set->json[0])
+        LS_TRY(ls__file_check_writable(set->json));
+    if (!set->plot[0])
+        return LS_OK;
+    LS_FAIL_IF(most_ranks < 2, LS_BAD_USAGE,
+               "--plot: a rank alone sends nothing that could be drawn: give --ranks 2 or more");
+    return ls__plot_check(set->plot);
+}
+
+static ls_status write_outputs(const bench_settings *set, const ls__bench_rows *rows)
+{
+    if (set->json[0])
+        LS_TRY(ls__bench_write_json(rows, set->json));
+    return set->plot[0] ? ls__bench_plot(rows, set->plot) : LS_OK;
+}
+
+/* ---- memory ---- */
+
+static bool wants_exact(const bench_choice *choice)
+{
+    return choice->exact[0] || choice->exact[choice->reduces - 1];
 }
 
 static int64_t most_scratch(const bench_state *bench, int64_t count)
 {
+    ls_layout layout = ls_transport_layout(ls__world_transport(bench->world));
+    const bench_choice *choice = &bench->choice;
     int64_t most = 0;
 
-    for (int i = 0; i < bench->algorithms; i++) {
-        int64_t bytes = ls_allreduce_scratch(bench->algorithm[i],
-                                             ls_transport_layout(ls__world_transport(bench->world)),
-                                             count, &ls_sum_f32);
-        most = bytes > most ? bytes : most;
-    }
+    for (int r = 0; r < choice->reduces; r++)
+        for (int a = 0; a < choice->algorithms; a++) {
+            int64_t bytes =
+                ls__bench_scratch(choice->algorithm[a], choice->exact[r], layout, count);
+            most = bytes > most ? bytes : most;
+        }
     return most;
 }
 
-/* Data, reference and scratch, before any of it is taken. */
+/* Data, lanes and scratch, before any of it is taken; what few spills there are is not much. */
 static ls_status check_memory(const bench_state *bench)
 {
-    int64_t most = bench->settings.max_bytes;
-    int64_t needed = 2 * most + most_scratch(bench, most / ELEMENT);
+    int64_t count = bench->settings.max_bytes / ELEMENT;
+    int64_t element = ELEMENT + (wants_exact(&bench->choice) ? (int64_t)sizeof(double) : 0);
+    int64_t needed = count * element + most_scratch(bench, count);
     int64_t left = ls__memory_available() / ls__world_host_ranks(bench->world);
     char text[2][32];
 
@@ -152,13 +209,15 @@ static ls_status check_memory(const bench_state *bench)
 static ls_status allocate(bench_state *bench, ls__arena *arena)
 {
     int64_t count = bench->settings.max_bytes / ELEMENT;
+    int64_t lanes = wants_exact(&bench->choice) ? count : 0;
     int64_t repeats = bench->settings.repeats;
+    ls__bench_memory *memory = &bench->memory;
 
     LS_TRY(check_memory(bench));
-    LS_TRY(ls__arena_take(arena, LS__COMMUNICATION, count, ELEMENT, &bench->data));
-    LS_TRY(ls__arena_take(arena, LS__COMMUNICATION, count, ELEMENT, &bench->reference));
+    LS_TRY(ls__arena_take(arena, LS__COMMUNICATION, count, ELEMENT, &memory->data));
+    LS_TRY(ls__arena_take(arena, LS__COMMUNICATION, lanes, sizeof(double), &memory->lanes));
     LS_TRY(
-        ls__arena_take(arena, LS__COMMUNICATION, most_scratch(bench, count), 1, &bench->scratch));
+        ls__arena_take(arena, LS__COMMUNICATION, most_scratch(bench, count), 1, &memory->scratch));
     LS_TRY(ls__arena_take(arena, LS__COMMUNICATION, repeats, sizeof(double), &bench->seconds));
     LS_TRY(ls__arena_take(arena, LS__COMMUNICATION, repeats, sizeof(double), &bench->slowest));
     LS_TRY(ls__arena_take(arena, LS__COMMUNICATION, 2 * (int64_t)bench->ranks, sizeof(double),
@@ -167,84 +226,41 @@ static ls_status allocate(bench_state *bench, ls__arena *arena)
                           &bench->all_seconds);
 }
 
-/* ---- inputs and their sums ---- */
-
-static int64_t addend(int64_t index, int rank)
-{
-    return (7 * index + 13 * (int64_t)rank) % PERIOD;
-}
-
-static void expect_sums(bench_state *bench)
-{
-    for (int64_t i = 0; i < PERIOD; i++) {
-        int64_t sum = 0;
-        for (int rank = 0; rank < bench->ranks; rank++)
-            sum += addend(i, rank);
-        bench->expected[i] = (float)sum;
-    }
-}
-
-static void fill(const bench_state *bench, float *data, int64_t count)
-{
-    int rank = ls__world_rank(bench->world);
-
-    for (int64_t i = 0; i < count; i++)
-        data[i] = (float)addend(i, rank);
-}
-
-/* Elements that differ from the closed formula or, in any bit, from MPI_Allreduce. */
-static int64_t count_wrong(const bench_state *bench, int64_t count)
-{
-    int64_t wrong = 0;
-
-    for (int64_t i = 0; i < count; i++)
-        wrong += bench->data[i] != bench->expected[i % PERIOD] ||
-                 memcmp(&bench->data[i], &bench->reference[i], ELEMENT) != 0;
-    return wrong;
-}
-
 /* ---- one row ---- */
 
-static ls_status run_once(const bench_state *bench, ls_allreduce *sum, double *seconds)
+static ls_status run_once(bench_state *bench, ls__bench_sum *sum, bool spills, ls__bench_row *row,
+                          double *seconds)
 {
+    ls__fault_enter_step(++bench->runs);
+    ls__bench_sum_fill(sum, spills);
     LS_TRY(ls__world_barrier(bench->world));
     double start = ls__clock_seconds();
-    LS_TRY(ls_allreduce_start(sum));
-    LS_TRY(ls_allreduce_wait(sum, ls__world_timeout(bench->world)));
+    LS_TRY(ls__bench_sum_run(sum));
     *seconds = ls__clock_seconds() - start;
+    ls__fault_parameters(bench->memory.data, row->count);
+    row->wrong += ls__bench_sum_wrong(sum);
     return LS_OK;
 }
 
-static ls_status run_all(bench_state *bench, ls_allreduce *sum, bench_row *row)
+/* Exact sums are tried with spills first, which are too rare in training to be timed. */
+static ls_status run_all(bench_state *bench, ls__bench_sum *sum, ls__bench_row *row)
 {
-    int64_t runs = bench->settings.warmup + bench->settings.repeats;
     const ls_transport *transport = ls__world_transport(bench->world);
+    int64_t warmup = bench->settings.warmup;
+    int64_t runs = warmup + bench->settings.repeats;
     double seconds = 0;
 
-    LS_TRY(ls_allreduce_check(sum, ls__world_timeout(bench->world)));
+    if (row->exact)
+        LS_TRY(run_once(bench, sum, true, row, &seconds));
+    row->spills = ls__bench_sum_spills(sum);
     int64_t before = transport->traffic.sent_bytes;
     for (int64_t i = 0; i < runs; i++) {
-        fill(bench, bench->data, row->count);
-        LS_TRY(run_once(bench, sum, &seconds));
-        row->wrong += count_wrong(bench, row->count);
-        if (i >= bench->settings.warmup)
-            bench->seconds[i - bench->settings.warmup] = seconds;
+        LS_TRY(run_once(bench, sum, false, row, &seconds));
+        if (i >= warmup)
+            bench->seconds[i - warmup] = seconds;
     }
     row->sent_bytes = (double)(transport->traffic.sent_bytes - before) / (double)runs;
     return LS_OK;
-}
-
-static ls_status open_sum(bench_state *bench, const ls_algorithm *algorithm, float *data,
-                          int64_t count, ls_allreduce **sum)
-{
-    ls_payload payload = {
-        .data = data,
-        .count = count,
-        .type = &ls_sum_f32,
-        .scratch = bench->scratch,
-    };
-
-    return ls_allreduce_open(sum, ls__world_transport(bench->world), algorithm, &payload);
 }
 
 static int by_value(const void *a, const void *b)
@@ -256,7 +272,7 @@ static int by_value(const void *a, const void *b)
 }
 
 /* A run takes as long as it takes the slowest rank. */
-static ls_status gather_times(bench_state *bench, bench_row *row)
+static ls_status gather_times(bench_state *bench, ls__bench_row *row)
 {
     int64_t repeats = bench->settings.repeats;
 
@@ -272,11 +288,12 @@ static ls_status gather_times(bench_state *bench, bench_row *row)
     qsort(bench->slowest, (size_t)repeats, sizeof bench->slowest[0], by_value);
     row->best = bench->slowest[0];
     row->median = (bench->slowest[(repeats - 1) / 2] + bench->slowest[repeats / 2]) / 2;
+    row->p90 = bench->slowest[(9 * repeats - 1) / 10];
     return LS_OK;
 }
 
 /* Sums over ranks what was wrong, and takes the mean of what was sent. */
-static ls_status gather_counts(bench_state *bench, bench_row *row)
+static ls_status gather_counts(bench_state *bench, ls__bench_row *row)
 {
     double mine[2] = {row->sent_bytes, (double)row->wrong};
 
@@ -291,125 +308,46 @@ static ls_status gather_counts(bench_state *bench, bench_row *row)
     return LS_OK;
 }
 
-static ls_status measure(bench_state *bench, bench_row *row)
+static ls_status measure(bench_state *bench, const ls_algorithm *algorithm, ls__bench_row *row)
 {
-    ls_allreduce *sum = NULL;
+    ls__bench_sum *sum = NULL;
 
-    LS_TRY(open_sum(bench, row->algorithm, bench->data, row->count, &sum));
+    LS_TRY(
+        ls__bench_sum_open(&sum, bench->world, algorithm, row->exact, row->count, &bench->memory));
     ls_status status = run_all(bench, sum, row);
-    ls_allreduce_close(sum);
+    ls__bench_sum_close(sum);
     LS_TRY(status);
     LS_TRY(gather_times(bench, row));
     return gather_counts(bench, row);
 }
 
-/* What MPI_Allreduce makes of the input. */
-static ls_status refer(bench_state *bench, int64_t count)
-{
-    ls_allreduce *sum = NULL;
-
-    fill(bench, bench->reference, count);
-    LS_TRY(open_sum(bench, &ls_algorithm_mpi, bench->reference, count, &sum));
-    ls_status status = ls_allreduce_start(sum);
-    if (status == LS_OK)
-        status = ls_allreduce_wait(sum, ls__world_timeout(bench->world));
-    ls_allreduce_close(sum);
-    return status;
-}
-
-/* ---- output, on rank 0 ---- */
-
-static void print_header(const bench_state *bench)
-{
-    printf("# %d ranks, float sum in place, best and median of %lld runs (the slowest rank's)\n",
-           bench->ranks, (long long)bench->settings.repeats);
-    printf("# busbw = algbw 2(N-1)/N; factor = sent / size, 2(N-1)/N = %.6f\n",
-           2.0 * (bench->ranks - 1) / bench->ranks);
-    printf("#%12s %12s %5s %9s %12s %12s %9s %9s %14s %9s %9s %7s\n", "size", "count", "type",
-           "algorithm", "time", "median", "algbw", "busbw", "sent per rank", "factor", "ideal",
-           "#wrong");
-    printf("#%12s %12s %5s %9s %12s %12s %9s %9s %14s\n", "(bytes)", "(elements)", "", "", "(us)",
-           "(us)", "(GB/s)", "(GB/s)", "(bytes)");
-}
-
-/* The derived columns; what a rank alone "sends" has no factor but 0. */
-typedef struct bench_columns {
-    double bytes;
-    double algbw; /* GB/s */
-    double busbw; /* GB/s */
-    double factor;
-    double ideal;
-    bool visible; /* whether the bytes were sent by us, and so counted */
-} bench_columns;
-
-static bench_columns columns_of(const bench_state *bench, const bench_row *row)
-{
-    bench_columns columns = {.bytes = (double)(row->count * ELEMENT)};
-
-    columns.ideal = 2.0 * (bench->ranks - 1) / bench->ranks;
-    columns.algbw = row->best > 0 ? columns.bytes / row->best * 1e-9 : 0;
-    columns.busbw = columns.algbw * columns.ideal;
-    columns.factor = row->sent_bytes / columns.bytes;
-    columns.visible = row->algorithm->reduce != NULL;
-    return columns;
-}
-
-static void print_row(const bench_row *row, const bench_columns *columns)
-{
-    char sent[32] = "-";
-    char factor[32] = "-";
-
-    if (columns->visible) {
-        snprintf(sent, sizeof sent, "%.10g", row->sent_bytes);
-        snprintf(factor, sizeof factor, "%.6f", columns->factor);
-    }
-    printf(" %12.0f %12lld %5s %9s %12.2f %12.2f %9.3f %9.3f %14s %9s %9.6f %7lld\n",
-           columns->bytes, (long long)row->count, ls_sum_f32.name, row->algorithm->name,
-           row->best * 1e6, row->median * 1e6, columns->algbw, columns->busbw, sent, factor,
-           columns->ideal, (long long)row->wrong);
-    fflush(stdout);
-}
-
-static void write_json_row(bench_state *bench, const bench_row *row, const bench_columns *columns)
-{
-    char sent[32] = "null";
-    char factor[32] = "null";
-
-    if (columns->visible) {
-        snprintf(sent, sizeof sent, "%.15g", row->sent_bytes);
-        snprintf(factor, sizeof factor, "%.9g", columns->factor);
-    }
-    fprintf(bench->json,
-            "%s\n  {\"algorithm\": \"%s\", \"reduce\": \"f32\", \"ranks\": %d, \"count\": %lld, "
-            "\"bytes\": %.0f, \"time_us\": %.3f, \"median_us\": %.3f, \"algbw_gbps\": %.6g, "
-            "\"busbw_gbps\": %.6g, \"sent_bytes\": %s, \"factor\": %s, \"factor_ideal\": %.9g, "
-            "\"wrong\": %lld}",
-            bench->rows++ ? "," : "", row->algorithm->name, bench->ranks, (long long)row->count,
-            columns->bytes, row->best * 1e6, row->median * 1e6, columns->algbw, columns->busbw,
-            sent, factor, columns->ideal, (long long)row->wrong);
-}
-
-static void show(bench_state *bench, const bench_row *row)
-{
-    bench_columns columns = columns_of(bench, row);
-
-    if (ls__world_rank(bench->world) != 0)
-        return;
-    print_row(row, &columns);
-    if (bench->json)
-        write_json_row(bench, row, &columns);
-}
-
 /* ---- the whole table ---- */
+
+static ls_status run_row(bench_state *bench, const ls_algorithm *algorithm, bool exact,
+                         int64_t count)
+{
+    ls__bench_row row = {
+        .exact = exact,
+        .ranks = bench->ranks,
+        .count = count,
+        .counted = algorithm->reduce != NULL,
+    };
+
+    snprintf(row.algorithm, sizeof row.algorithm, "%s", algorithm->name);
+    LS_TRY(measure(bench, algorithm, &row));
+    if (ls__world_rank(bench->world) != 0)
+        return LS_OK;
+    ls__bench_print_row(&row);
+    return ls__bench_rows_add(&bench->rows, &row);
+}
 
 static ls_status run_size(bench_state *bench, int64_t count)
 {
-    LS_TRY(refer(bench, count));
-    for (int i = 0; i < bench->algorithms; i++) {
-        bench_row row = {.algorithm = bench->algorithm[i], .count = count};
-        LS_TRY(measure(bench, &row));
-        show(bench, &row);
-    }
+    const bench_choice *choice = &bench->choice;
+
+    for (int r = 0; r < choice->reduces; r++)
+        for (int a = 0; a < choice->algorithms; a++)
+            LS_TRY(run_row(bench, choice->algorithm[a], choice->exact[r], count));
     return LS_OK;
 }
 
@@ -418,35 +356,25 @@ static ls_status run_sizes(bench_state *bench)
     const bench_settings *set = &bench->settings;
 
     if (ls__world_rank(bench->world) == 0)
-        print_header(bench);
+        ls__bench_print_header(bench->ranks, set->repeats);
     for (int64_t bytes = set->min_bytes; bytes <= set->max_bytes; bytes *= set->factor)
         LS_TRY(run_size(bench, bytes / ELEMENT));
+    return LS_OK;
+}
+
+/* On rank 0. */
+static ls_status hand_in_rows(const bench_state *bench)
+{
+    LS_TRY(ls__bench_hand_in(&bench->rows));
+    return write_outputs(&bench->settings, &bench->rows);
+}
+
+static ls_status judge(const bench_state *bench)
+{
     LS_FAIL_IF(bench->wrong, LS_CHECK_FAILED,
                "bench allreduce: %lld elements came out wrong, see the column #wrong",
                (long long)bench->wrong);
     return LS_OK;
-}
-
-/* The rows gather in memory, so that the file is either not there or complete. */
-static ls_status run_with_json(bench_state *bench)
-{
-    char *text = NULL;
-    size_t size = 0;
-
-    bench->json = open_memstream(&text, &size);
-    LS_FAIL_IF(!bench->json, LS_NO_MEMORY, "no memory for the rows of %s", bench->settings.json);
-    fputs("[", bench->json);
-    ls_status status = run_sizes(bench);
-    fputs("\n]\n", bench->json);
-    bool kept = fclose(bench->json) == 0;
-    if (status == LS_OK || status == LS_CHECK_FAILED) {
-        ls_status written =
-            kept ? ls__file_write_text(bench->settings.json, text)
-                 : LS_FAIL(LS_NO_MEMORY, "no memory for the rows of %s", bench->settings.json);
-        status = written == LS_OK ? status : written;
-    }
-    free(text);
-    return status;
 }
 
 static ls_status run(bench_state *bench)
@@ -455,14 +383,70 @@ static ls_status run(bench_state *bench)
 
     LS_TRY(ls__arena_open(&arena, 0));
     ls_status status = ls__world_agree(bench->world, allocate(bench, arena));
-    if (status == LS_OK) {
-        expect_sums(bench);
-        bool writes = ls__world_rank(bench->world) == 0 && bench->settings.json[0];
-        status = writes ? run_with_json(bench) : run_sizes(bench);
-        status = ls__world_agree(bench->world, status);
-    }
+    if (status == LS_OK)
+        status = run_sizes(bench);
+    if (status == LS_OK && ls__world_rank(bench->world) == 0)
+        status = hand_in_rows(bench);
+    ls__bench_rows_free(&bench->rows);
     ls__arena_close(arena);
+    return ls__world_agree(bench->world, status == LS_OK ? judge(bench) : status);
+}
+
+/* ---- in the process that starts mpirun ---- */
+
+static ls_status check(const void *settings, int argc, char **argv)
+{
+    const bench_settings *set = settings;
+    bench_choice choice;
+    int64_t most = 0;
+
+    (void)argc;
+    (void)argv;
+    for (int i = 0; i < set->ranks.count; i++) {
+        int64_t ranks = set->ranks.value[i];
+        LS_FAIL_IF(ranks < 1, LS_BAD_USAGE, "--ranks: a run takes 1 rank at least");
+        most = ranks > most ? ranks : most;
+    }
+    LS_TRY(choose(&choice, set));
+    return check_outputs(set, most);
+}
+
+static ls_status write_all(const bench_settings *set, const ls__bench_rows *rows)
+{
+    LS_FAIL_IF(rows->count == 0 && (set->json[0] || set->plot[0]), LS_IO,
+               "no rows came back for --json and --plot, as rank 0 is on another host: leave "
+               "--ranks out and start mpirun yourself");
+    return write_outputs(set, rows);
+}
+
+static ls_status launch(const void *settings, const ls__launch *once)
+{
+    const bench_settings *set = settings;
+    ls__bench_rows rows = {0};
+    ls_status status = ls__bench_launch(once, &set->ranks, &rows);
+
+    if (status == LS_OK || status == LS_CHECK_FAILED) {
+        ls_status written = write_all(set, &rows);
+        status = written == LS_OK ? status : written;
+    }
+    ls__bench_rows_free(&rows);
     return status;
+}
+
+/* ---- the command ---- */
+
+/* On the ranks; rank 0 writes the files. */
+static ls_status prepare(bench_state *bench)
+{
+    const bench_settings *set = &bench->settings;
+
+    bench->ranks = ls__world_ranks(bench->world);
+    LS_FAIL_IF(set->ranks.count > 1, LS_BAD_USAGE,
+               "--ranks: several counts, each 1 at least, are for a lockstep that starts mpirun "
+               "itself");
+    LS_TRY(choose(&bench->choice, set));
+    LS_TRY(ls__fault_arm(ls__world_rank(bench->world)));
+    return ls__world_rank(bench->world) == 0 ? check_outputs(set, bench->ranks) : LS_OK;
 }
 
 ls_status ls__cli_bench_allreduce(int argc, char **argv)
@@ -471,13 +455,14 @@ ls_status ls__cli_bench_allreduce(int argc, char **argv)
     ls__cli_program program = {.table = &table,
                                .settings = &bench.settings,
                                .size = sizeof bench.settings,
-                               .ranks = &bench.settings.ranks,
-                               .stall_timeout = &bench.settings.stall_timeout};
+                               .ranks = &bench.settings.ranks.value[0],
+                               .stall_timeout = &bench.settings.stall_timeout,
+                               .check = check,
+                               .launch = launch};
 
     LS_TRY(ls__cli_start(&program, argc, argv, &bench.world));
     if (!bench.world)
         return LS_OK;
-    bench.ranks = ls__world_ranks(bench.world);
-    LS_TRY(ls__world_agree(bench.world, check_settings(&bench)));
+    LS_TRY(ls__world_agree(bench.world, prepare(&bench)));
     return run(&bench);
 }

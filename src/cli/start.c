@@ -9,7 +9,6 @@
 
 #include "base/file.h"
 #include "base/log.h"
-#include "cli/launch.h"
 #include "math/gemm.h"
 
 static const double joining_timeout = 60; /* seconds */
@@ -204,6 +203,8 @@ static ls_status launch(const ls__cli_program *program, int argc, char **argv)
 
     if (program->check)
         LS_TRY(program->check(program->settings, argc, argv));
+    if (program->launch)
+        return program->launch(program->settings, &launch);
     return ls__launch_run(&launch);
 }
 

@@ -6,6 +6,7 @@
 #include <stdint.h>
 
 #include "base/options.h"
+#include "cli/launch.h"
 #include "comm/world.h"
 #include "lockstep/status.h"
 
@@ -19,6 +20,8 @@ typedef struct ls__cli_program {
     /* Before mpirun is started with --ranks N: whether the settings, and N, can be run with. NULL:
      * nothing to check. */
     ls_status (*check)(const void *settings, int argc, char **argv);
+    /* Runs mpirun instead of us, as often as it takes; NULL: once. `once` is what that would be. */
+    ls_status (*launch)(const void *settings, const ls__launch *once);
     bool saves;               /* told to stop, ranks save and end by themselves: ls__stop_catch */
     const int64_t *restarts;  /* the member behind --restarts, or NULL */
     const int64_t *min_ranks; /* the member behind --min-ranks, or NULL */

@@ -387,3 +387,22 @@ ls_status ls_transport_open_mpi(ls_transport **transport, MPI_Comm communicator,
     *transport = &opened->base;
     return LS_OK;
 }
+
+ls_status ls_mpi_all_reduce(ls_transport *base, void *data, int64_t count,
+                            const ls_element_type *type)
+{
+    mpi_transport *transport = (mpi_transport *)base;
+    int64_t piece = transport->longest / type->size; /* elements, in MPI's int */
+    MPI_Datatype datatype = MPI_DATATYPE_NULL;
+
+    assert(base->table == &table);
+    LS_TRY(library_type(type, &datatype));
+    for (int64_t at = 0; at < count; at += piece) {
+        int64_t left = count - at;
+        LS__TRY_MPI(MPI_Allreduce(MPI_IN_PLACE, (char *)data + at * type->size,
+                                  (int)(left < piece ? left : piece), datatype, MPI_SUM,
+                                  transport->communicator),
+                    "MPI_Allreduce of %lld elements", (long long)count);
+    }
+    return LS_OK;
+}

@@ -74,8 +74,7 @@ static ls_status drop_later_lines(const char *path, int64_t step)
 {
     char temporary[LS__PATH_SIZE];
 
-    LS_FAIL_IF(snprintf(temporary, sizeof temporary, "%s.tmp", path) >= (int)sizeof temporary,
-               LS_BAD_USAGE, "the path %.64s... is too long", path);
+    LS_TRY(ls__file_temporary(temporary, path));
     ls_status status = copy_file(path, temporary, step);
     if (status == LS_OK)
         status = ls__file_publish(temporary, path);

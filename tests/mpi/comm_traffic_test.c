@@ -89,11 +89,43 @@ static void test_equal_to_mpi(void **state)
         }
 }
 
+/* In pieces of 1,000 elements, as counts above INT_MAX are cut. */
+static void test_blocking_in_pieces(void **state)
+{
+    static const int64_t counts[] = {0, 1, 999, 1000, 1001, 5678};
+    ls_mpi_options options = {.longest_message = 1000 * (int64_t)sizeof(float)};
+    ls_transport *short_messages = NULL;
+    float data[5678];
+    float expected[5678];
+
+    (void)state;
+    assert_ok(ls_transport_open_mpi(&short_messages, MPI_COMM_WORLD, &options));
+    for (int i = 0; i < 6; i++) {
+        fill(data, counts[i]);
+        fill(expected, counts[i]);
+        assert_ok(ls_mpi_all_reduce(short_messages, data, counts[i], &ls_sum_f32));
+        MPI_Allreduce(MPI_IN_PLACE, expected, (int)counts[i], MPI_FLOAT, MPI_SUM, MPI_COMM_WORLD);
+        assert_memory_equal(data, expected, (size_t)counts[i] * sizeof *data);
+    }
+    ls_transport_close(short_messages);
+}
+
+static void test_blocking_of_unknown_type(void **state)
+{
+    ls_element_type odd = {.name = "odd", .size = 4};
+    float data = 0;
+
+    (void)state;
+    assert_fails(ls_mpi_all_reduce(transport, &data, 1, &odd), LS_BAD_USAGE, "type odd");
+}
+
 static int run_cases(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_ring_bytes),
         cmocka_unit_test(test_equal_to_mpi),
+        cmocka_unit_test(test_blocking_in_pieces),
+        cmocka_unit_test(test_blocking_of_unknown_type),
     };
 
     return cmocka_run_group_tests(tests, open_transport, close_transport);

@@ -160,6 +160,11 @@ static void check_sums(test_scene *scene)
     close_sums(scene);
 }
 
+static bool can_run(const test_scene *scene, const ls_algorithm *algorithm)
+{
+    return algorithm->reduce || transport_of(scene, scene->fleet->first)->table->all_reduce;
+}
+
 static void check_all_reduces(test_scene *scene)
 {
     int64_t ranks = scene->fleet->ranks;
@@ -167,8 +172,7 @@ static void check_all_reduces(test_scene *scene)
 
     for (int a = 0; a < LS_ALGORITHM_COUNT; a++) {
         scene->algorithm = ls_algorithm_at(a);
-        if (!scene->algorithm->reduce &&
-            !transport_of(scene, scene->fleet->first)->table->all_reduce)
+        if (!can_run(scene, scene->algorithm))
             continue;
         for (int i = 0; i < 7; i++) {
             scene->count = counts[i];
@@ -362,20 +366,22 @@ static ls_status step_disagree(void *context, int rank, bool *done)
 
 typedef enum difference { OTHER_COUNT, OTHER_TYPE, OTHER_ALGORITHM } difference;
 
-static void check_disagreement(test_scene *scene, difference odd, const char *says)
+/* The last rank differs from the others in one thing; all are told so. */
+static void check_disagreement(test_scene *scene, difference odd, const ls_algorithm *other,
+                               const char *says)
 {
     ls__fleet *fleet = scene->fleet;
 
     for (int rank = fleet->first; rank < fleet->end; rank++) {
         bool odd_one = rank == fleet->ranks - 1;
         ls_payload payload = payload_of(scene, rank);
-        const ls_algorithm *algorithm = &ls_algorithm_ring;
+        const ls_algorithm *algorithm = scene->algorithm;
         if (odd_one && odd == OTHER_COUNT)
             payload.count++;
         if (odd_one && odd == OTHER_TYPE)
             payload.type = &ls_sum_f64;
         if (odd_one && odd == OTHER_ALGORITHM)
-            algorithm = &ls_algorithm_naive;
+            algorithm = other;
         assert_ok(ls_allreduce_open(&party_of(scene, rank)->sum, fleet->transport[rank], algorithm,
                                     &payload));
     }
@@ -388,20 +394,37 @@ static void check_disagreement(test_scene *scene, difference odd, const char *sa
     }
 }
 
-static void check_disagreements(test_scene *scene)
+static void check_disagreements_of(test_scene *scene, const ls_algorithm *other)
 {
     char says[80];
     int odd_one = scene->fleet->ranks - 1;
 
-    if (odd_one == 0)
+    snprintf(says, sizeof says, "count is 100 on rank 0 but 101 on rank %d", odd_one);
+    check_disagreement(scene, OTHER_COUNT, NULL, says);
+    snprintf(says, sizeof says, "element type is f32 on rank 0 but f64 on rank %d", odd_one);
+    check_disagreement(scene, OTHER_TYPE, NULL, says);
+    /* Names are compared as numbers: either may be told first. */
+    snprintf(says, sizeof says, "%s on rank 0", scene->algorithm->name);
+    check_disagreement(scene, OTHER_ALGORITHM, other, says);
+    snprintf(says, sizeof says, "%s on rank %d", other->name, odd_one);
+    check_disagreement(scene, OTHER_ALGORITHM, other, says);
+}
+
+/* Each algorithm, beside the one before it in the table. */
+static void check_disagreements(test_scene *scene)
+{
+    const ls_algorithm *before = &ls_algorithm_naive;
+
+    if (scene->fleet->ranks == 1)
         return;
     scene->count = 100;
-    snprintf(says, sizeof says, "count is 100 on rank 0 but 101 on rank %d", odd_one);
-    check_disagreement(scene, OTHER_COUNT, says);
-    snprintf(says, sizeof says, "element type is f32 on rank 0 but f64 on rank %d", odd_one);
-    check_disagreement(scene, OTHER_TYPE, says);
-    snprintf(says, sizeof says, "naive on rank %d", odd_one);
-    check_disagreement(scene, OTHER_ALGORITHM, says);
+    for (int a = 0; a < LS_ALGORITHM_COUNT; a++) {
+        scene->algorithm = ls_algorithm_at(a);
+        if (!can_run(scene, scene->algorithm))
+            continue;
+        check_disagreements_of(scene, before);
+        before = scene->algorithm;
+    }
 }
 
 /* ---- the suite ---- */

@@ -394,6 +394,9 @@ static void test_bytes_at_64_bits(void **state)
     assert_true(sent_bytes(&ls_algorithm_ring, 16384, 16383, huge) ==
                 2 * 16383 * (huge / 16384 * 4));
     assert_true(sent_bytes(&ls_algorithm_naive, 16384, 0, huge) == 16383 * huge * 4);
+    for (int i = 0; i < LS_ALGORITHM_COUNT; i++)
+        if (ls_algorithm_at(i)->reduce)
+            assert_true(sent_by_all(ls_algorithm_at(i), 7, huge + 3) == 12 * (huge + 3) * 4);
 }
 
 /* Any round of any rank, without the ones before: neighbours agree. */
