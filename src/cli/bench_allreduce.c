@@ -213,9 +213,10 @@ static ls_status allocate(bench_state *bench, ls__arena *arena)
     int64_t repeats = bench->settings.repeats;
     ls__bench_memory *memory = &bench->memory;
 
-    LS_TRY(check_memory(bench));
-    LS_TRY(ls__arena_take(arena, LS__COMMUNICATION, count, ELEMENT, &memory->data));
-    LS_TRY(ls__arena_take(arena, LS__COMMUNICATION, lanes, sizeof(double), &memory->lanes));
+    LS_TRY(ls__world_agree(bench->world, check_memory(bench)));
+    LS_TRY(ls__world_memory(bench->world, arena, LS__COMMUNICATION, count, ELEMENT, &memory->data));
+    LS_TRY(ls__world_memory(bench->world, arena, LS__COMMUNICATION, lanes, sizeof(double),
+                            &memory->lanes));
     LS_TRY(
         ls__arena_take(arena, LS__COMMUNICATION, most_scratch(bench, count), 1, &memory->scratch));
     LS_TRY(ls__arena_take(arena, LS__COMMUNICATION, repeats, sizeof(double), &bench->seconds));

@@ -213,6 +213,12 @@ static ls_status open_exact(ls__bench_sum *sum, const ls__bench_memory *memory)
         .type = &sum->lane,
         .scratch = memory->scratch,
     };
+    ls__sharing_plan sharing = {
+        .algorithm = sum->algorithm,
+        .units = sum->count,
+        .data = memory->data,
+        .size = sizeof(float),
+    };
 
     LS_TRY(ls_exact_check_machine());
     LS_TRY(ls_exact_open(&sum->exact, sum->count, memory->lanes));
@@ -220,8 +226,7 @@ static ls_status open_exact(ls__bench_sum *sum, const ls__bench_memory *memory)
     sum->lane.combine = ls_exact_combine_into;
     sum->lane.context = sum->exact;
     LS_TRY(ls__reduction_open(&sum->reduction, transport, &plan));
-    LS_TRY(ls__sharing_open(&sum->sharing, transport, sum->algorithm, memory->data, sum->count,
-                            sizeof(float)));
+    LS_TRY(ls__sharing_open(&sum->sharing, transport, &sharing));
     return open_post(sum, ls_transport_layout(transport));
 }
 

@@ -23,6 +23,7 @@ struct ls__reduction {
 };
 
 struct ls__sharing {
+    ls_transport *transport;
     ls__sharing_plan plan;
     ls_element_type unit; /* it is only copied */
     carrier carrier;
@@ -171,6 +172,24 @@ ls_status ls__reduction_timed_out(const ls__reduction *reduction, double seconds
     return carrier_timed_out(&reduction->carrier, seconds, reduction->plan.units, units);
 }
 
+ls_status ls__reduction_run(ls__reduction *reduction, double timeout_seconds)
+{
+    const ls_transport *transport = reduction->transport;
+    double deadline = ls__clock_seconds() + timeout_seconds;
+    ls_range units;
+    bool done = false;
+    int looks = 0;
+
+    LS_TRY(ls__reduction_start(reduction));
+    for (;;) {
+        LS_TRY(ls__reduction_advance(reduction, &done));
+        if (done)
+            return LS_OK;
+        if (ls__look_until(transport, &looks, deadline))
+            return ls__reduction_timed_out(reduction, timeout_seconds, &units);
+    }
+}
+
 /* ---- sharing ---- */
 
 ls_status ls__sharing_open(ls__sharing **sharing, ls_transport *transport,
@@ -179,6 +198,7 @@ ls_status ls__sharing_open(ls__sharing **sharing, ls_transport *transport,
     ls__sharing *opened = calloc(1, sizeof *opened);
 
     LS_FAIL_IF(!opened, LS_NO_MEMORY, "no memory for a sharing");
+    opened->transport = transport;
     opened->plan = *plan;
     opened->unit = (ls_element_type){.name = "unit", .size = plan->size};
     ls_payload payload = {
@@ -228,13 +248,14 @@ ls_status ls__sharing_run(ls__sharing *sharing, double timeout_seconds)
     double deadline = ls__clock_seconds() + timeout_seconds;
     ls_range units;
     bool done = false;
+    int looks = 0;
 
     LS_TRY(ls__sharing_start(sharing));
     for (;;) {
         LS_TRY(ls__sharing_advance(sharing, &done));
         if (done)
             return LS_OK;
-        if (ls__yield_until(deadline))
+        if (ls__look_until(sharing->transport, &looks, deadline))
             return ls__sharing_timed_out(sharing, timeout_seconds, &units);
     }
 }

@@ -54,6 +54,9 @@ ls_status ls__reduction_advance(ls__reduction *reduction, bool *done);
  * are waited for, as far as is known. */
 ls_status ls__reduction_timed_out(const ls__reduction *reduction, double seconds, ls_range *units);
 
+/* Start, advance until done, or time out. */
+ls_status ls__reduction_run(ls__reduction *reduction, double timeout_seconds);
+
 /* ---- owners' blocks to everyone ---- */
 
 typedef struct ls__sharing ls__sharing;

@@ -3,7 +3,6 @@
 #include <stdlib.h>
 
 #include "base/clock.h"
-#include "comm/engine.h"
 #include "train/reduce.h"
 
 enum { REPEATS = 3 };
@@ -26,31 +25,13 @@ int64_t ls__bucket_choose(double short_seconds, int64_t short_bytes, double long
     return bytes;
 }
 
-static ls_status run(ls__world *world, ls__reduction *reduction, double *seconds)
-{
-    double deadline = ls__clock_seconds() + ls__world_timeout(world);
-    ls_range stalled;
-    bool done = false;
-
-    LS_TRY(ls__world_barrier(world));
-    double started = ls__clock_seconds();
-    LS_TRY(ls__reduction_start(reduction));
-    for (;;) {
-        LS_TRY(ls__reduction_advance(reduction, &done));
-        if (done)
-            break;
-        if (ls__yield_until(deadline))
-            return ls__reduction_timed_out(reduction, ls__world_timeout(world), &stalled);
-    }
-    *seconds = ls__clock_seconds() - started;
-    return LS_OK;
-}
-
 static ls_status best_of(ls__world *world, ls__reduction *reduction, double *best)
 {
     for (int i = 0; i < REPEATS; i++) {
-        double seconds = 0;
-        LS_TRY(run(world, reduction, &seconds));
+        LS_TRY(ls__world_barrier(world));
+        double started = ls__clock_seconds();
+        LS_TRY(ls__reduction_run(reduction, ls__world_timeout(world)));
+        double seconds = ls__clock_seconds() - started;
         *best = i == 0 || seconds < *best ? seconds : *best;
     }
     return LS_OK;
