@@ -88,6 +88,8 @@ typedef struct ls_algorithm {
     const ls_schedule *reduce;     /* NULL: the transport's own all-reduce does everything, */
     const ls_schedule *distribute; /* NULL: and nobody owns anything before it ends */
     ls_span (*owned)(ls_layout, int rank); /* blocks whose sum a rank holds after `reduce` */
+    int64_t piece; /* bytes that pay to go through both phases together where ranks share memory; 0:
+                      all */
 } ls_algorithm;
 
 /* Each rank owns a block, but where something else is said. Each file in src/comm draws its own. */

@@ -7,13 +7,28 @@
 #include "comm/engine.h"
 #include "lockstep/collective.h"
 
-/* ---- two schedules in a row, over the same payload ---- */
+/* ---- two schedules in a row, over the same payload, piece by piece ---- */
 
 typedef struct two_phases {
     ls_collective *reduce;
     ls_collective *distribute;
-    bool reducing; /* else distributing */
+    bool reducing;  /* else distributing */
+    int64_t count;  /* of elements */
+    int64_t piece;  /* elements of a piece, but the last, which may be shorter */
+    int64_t offset; /* of the piece under way */
 } two_phases;
+
+/* Ranks that share memory go through long data a piece at a time, so that what one rank has summed
+ * is still in a cache when another reads it. Else the whole is one piece. */
+static int64_t piece_of(const ls_transport *transport, const ls_algorithm *algorithm,
+                        const ls_payload *payload)
+{
+    int64_t elements = algorithm->piece / payload->type->size;
+
+    if (elements == 0 || elements >= payload->count || transport->per_node < transport->ranks)
+        return payload->count;
+    return elements;
+}
 
 static void close_phases(two_phases *phases)
 {
@@ -27,17 +42,25 @@ static void close_phases(two_phases *phases)
 static ls_status open_phases(two_phases *phases, ls_transport *transport,
                              const ls_algorithm *algorithm, const ls_payload *payload)
 {
+    phases->count = payload->count;
+    phases->piece = piece_of(transport, algorithm, payload);
     LS_TRY(ls_collective_open(&phases->reduce, transport, algorithm->reduce, payload));
     return ls_collective_open(&phases->distribute, transport, algorithm->distribute, payload);
 }
 
-static ls_status start_phases(two_phases *phases)
+static ls_status start_piece(two_phases *phases, int64_t offset)
 {
+    int64_t left = phases->count - offset;
+    ls_range range = {offset, left < phases->piece ? left : phases->piece};
+
+    phases->offset = offset;
     phases->reducing = true;
+    ls__collective_aim(phases->reduce, range);
+    ls__collective_aim(phases->distribute, range);
     return ls_collective_start(phases->reduce);
 }
 
-static ls_status advance_phases(two_phases *phases, bool *done)
+static ls_status advance_piece(two_phases *phases, bool *done)
 {
     if (phases->reducing) {
         LS_TRY(ls_collective_advance(phases->reduce, done));
@@ -47,6 +70,21 @@ static ls_status advance_phases(two_phases *phases, bool *done)
         LS_TRY(ls_collective_start(phases->distribute));
     }
     return ls_collective_advance(phases->distribute, done);
+}
+
+static ls_status start_phases(two_phases *phases)
+{
+    return start_piece(phases, 0);
+}
+
+static ls_status advance_phases(two_phases *phases, bool *done)
+{
+    for (;;) {
+        LS_TRY(advance_piece(phases, done));
+        if (!*done || phases->count - phases->offset <= phases->piece)
+            return LS_OK;
+        LS_TRY(start_piece(phases, phases->offset + phases->piece));
+    }
 }
 
 static const ls_collective *waiting_phase(const two_phases *phases)

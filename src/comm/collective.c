@@ -42,6 +42,7 @@ struct ls_collective {
     ls_transport *transport;
     const ls_schedule *schedule;
     ls_payload payload;
+    ls_range range; /* elements of the payload that are worked on */
     ls_layout layout;
     int64_t blocks;
     int64_t segments; /* of each message */
@@ -135,6 +136,7 @@ ls_status ls_collective_open(ls_collective **collective, ls_transport *transport
     opened->transport = transport;
     opened->schedule = schedule;
     opened->payload = *payload;
+    opened->range = (ls_range){0, payload->count};
     opened->layout = layout;
     opened->blocks = schedule->blocks(layout);
     opened->segments = segments;
@@ -196,10 +198,10 @@ static bool may_start(const ls_collective *collective, int64_t step)
 /* The elements of one segment of a span. */
 static ls_range elements_of(const ls_collective *collective, ls_span span, int64_t segment)
 {
-    ls_range whole = ls_span_range(collective->payload.count, collective->blocks, span);
+    ls_range whole = ls_span_range(collective->range.count, collective->blocks, span);
     ls_range part = ls_block(whole.count, collective->segments, segment);
 
-    return (ls_range){whole.offset + part.offset, part.count};
+    return (ls_range){collective->range.offset + whole.offset + part.offset, part.count};
 }
 
 static ls_status post_receive(ls_collective *collective, step_slot *slot)
@@ -282,6 +284,12 @@ static ls_status complete_steps(ls_collective *collective)
         collective->completed++;
     }
     return LS_OK;
+}
+
+void ls__collective_aim(ls_collective *collective, ls_range range)
+{
+    assert(collective->completed == collective->steps && range.count <= collective->payload.count);
+    collective->range = range;
 }
 
 ls_status ls_collective_start(ls_collective *collective)

@@ -74,4 +74,5 @@ const ls_algorithm ls_algorithm_direct = {
     .reduce = &reduce_scatter,
     .distribute = &all_gather,
     .owned = ls__own_block,
+    .piece = 1 << 20, /* as much as fits in the caches of a core or two */
 };

@@ -4,6 +4,10 @@
 
 #include "lockstep/collective.h"
 
+/* From the next start on: works on these elements alone, of those that it was opened for. The same
+ * on all ranks. */
+void ls__collective_aim(ls_collective *collective, ls_range range);
+
 /* The elements of the oldest round in flight, where there is one. */
 ls_range ls__collective_waits_for(const ls_collective *collective);
 

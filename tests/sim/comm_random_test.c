@@ -171,9 +171,12 @@ static void test_segments_are_always_right(void **state)
 {
     ls_schedule reduce = *ls_algorithm_ring_seg.reduce;
     ls_schedule distribute = *ls_algorithm_ring_seg.distribute;
-    ls_algorithm fine = {"fine", &reduce, &distribute, ls_algorithm_ring_seg.owned};
+    ls_algorithm fine = ls_algorithm_ring_seg;
 
     (void)state;
+    fine.name = "fine";
+    fine.reduce = &reduce;
+    fine.distribute = &distribute;
     reduce.segment = 100;
     distribute.segment = 100;
     always_right(&fine, ls__test_seed(11));
