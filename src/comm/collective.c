@@ -23,9 +23,9 @@
 /* Slots of scratch begin on cache lines, so that combining loads whole ones. */
 enum { SCRATCH_ALIGNMENT = 64, WHERE = 128 };
 
-/* Segments in flight: one that is being combined, one that arrives, and two on their way, as a rank
- * gets to look only now and then. Rounds of a wave in flight: more than pays. */
-enum { SEGMENTS_IN_FLIGHT = 4, ROUNDS_IN_FLIGHT = 16 };
+/* Segments in flight: enough that a rank which looks only now and then, between two parts of
+ * backward, finds some more arrived. Rounds of a wave in flight: more than pays. */
+enum { SEGMENTS_IN_FLIGHT = 8, ROUNDS_IN_FLIGHT = 16 };
 
 typedef struct step_slot {
     ls_round round;

@@ -5,7 +5,7 @@
 
 /* As src/comm has them, of which this layer knows nothing; tests/sim/comm_simulate_test.c compares
  * the two. */
-enum { MESSAGES_IN_FLIGHT = 16, SEGMENTS_IN_FLIGHT = 4, SEGMENT_BYTES = 256 * 1024 };
+enum { MESSAGES_IN_FLIGHT = 16, SEGMENTS_IN_FLIGHT = 8, SEGMENT_BYTES = 48 * 1024 };
 
 static double message(ls__link link, double bytes)
 {

@@ -17,7 +17,7 @@
  *     ring-seg        2 a + 2 (N-1) D/N b                segments leave while others arrive
  *     hier            2 (L-1) (a_w + D/L b_w) + a + (2M-2) D/M b, L ranks a node, M = N/L nodes
  *
- * `direct` and `ring-seg` keep so many messages on their way, 16 and 4 segments of 256 KiB, that
+ * `direct` and `ring-seg` keep so many messages on their way, 16 and 8 segments of 48 KiB, that
  * their latencies overlap; that is what the formula says where these keep the link busy, that is
  * where (16-1) D/N b, or (4-1) segments, are longer than a. Where they are shorter the link waits,
  * and so does the result. `hier` has L rings over D/L bytes each that share a node's link: one
