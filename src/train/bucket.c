@@ -7,8 +7,9 @@
 
 enum { REPEATS = 3 };
 
-static const int64_t least = INT64_C(1) << 20;
+static const int64_t least = INT64_C(1) << 18;
 static const int64_t most = INT64_C(1) << 26;
+static const int64_t longest = INT64_C(1) << 22; /* that is timed */
 
 /* What a message costs whatever its length may be this share of what its bytes cost. */
 static const double overhead = 0.05;
@@ -74,8 +75,8 @@ ls_status ls__bucket_measure(ls__world *world, const ls_algorithm *algorithm,
     *bytes = least;
     if (units * unit_bytes <= least || layout.ranks == 1)
         return LS_OK;
-    if (units * unit_bytes > 4 * least)
-        units = 4 * least / unit_bytes;
+    if (units * unit_bytes > longest)
+        units = longest / unit_bytes;
     plan.scratch = malloc((size_t)ls__reduction_scratch(algorithm, layout, units, unit));
     ls_status status = plan.scratch ? LS_OK : LS_FAIL(LS_NO_MEMORY, "no memory for a trial");
     status = ls__world_agree(world, status);

@@ -30,11 +30,11 @@ static int64_t choose(double fixed, double rate)
 static void test_buckets(void **state)
 {
     (void)state;
-    assert_int_equal(choose(100e-6, 125e6), 1 << 20);  /* 0.25 MB would do */
-    assert_int_equal(choose(1e-3, 125e6), 4 << 20);    /* 2.5 MB */
-    assert_int_equal(choose(50e-6, 12.5e9), 16 << 20); /* 12.5 MB */
-    assert_int_equal(choose(1, 12.5e9), 64 << 20);     /* the most there is */
-    assert_int_equal(choose(0, 1e9), 1 << 20);
+    assert_int_equal(choose(100e-6, 125e6), 256 << 10); /* 0.25 MB */
+    assert_int_equal(choose(1e-3, 125e6), 4 << 20);     /* 2.5 MB */
+    assert_int_equal(choose(50e-6, 12.5e9), 16 << 20);  /* 12.5 MB */
+    assert_int_equal(choose(1, 12.5e9), 64 << 20);      /* the most there is */
+    assert_int_equal(choose(0, 1e9), 256 << 10);
     assert_int_equal(ls__bucket_choose(2e-3, 1000, 1e-3, 4000), 64 << 20); /* noise */
 }
 
