@@ -86,10 +86,10 @@ const ls_algorithm ls_algorithm_ring = {
     .owned = ls__own_block,
 };
 
-/* Short enough to leave at once: Open MPI sends up to 64 KiB over TCP without asking first. A longer
- * message waits for the receiver's word, which in turn waits behind all that the receiver itself is
- * sending on the same connection: two ranks then take turns where their link would carry both ways.
- * Long enough that a message's fixed cost is small. */
+/* Short enough to leave at once: Open MPI sends up to 64 KiB over TCP without asking first. A
+ * longer message waits for the receiver's word, which in turn waits behind all that the receiver
+ * itself is sending on the same connection: two ranks then take turns where their link would carry
+ * both ways. Long enough that a message's fixed cost is small. */
 enum { SEGMENT = 48 * 1024 };
 
 static const ls_schedule segmented_reduce_scatter = {
