@@ -121,6 +121,7 @@ static void attention_half_forward(gpt *net, int64_t index, const float *paramet
     int64_t rows = batch->samples * batch->length;
     int64_t C = net->shape.width;
 
+    ls__model_need(&net->model, at->ln_1_gain, at->proj_weight);
     ls__layer_norm_forward(kept->ln_1, kept->mean_1, kept->rstd_1, kept->in,
                            parameters + at->ln_1_gain, parameters + at->ln_1_shift, rows, C);
     ls__linear_forward(kept->qkv, kept->ln_1, parameters + at->attn_weight,
@@ -128,6 +129,7 @@ static void attention_half_forward(gpt *net, int64_t index, const float *paramet
     ls__attention_forward(kept->heads, kept->att, net->scores, kept->qkv, batch->samples,
                           batch->length, net->shape.heads, C / net->shape.heads,
                           attention_dropout(net, index, batch, training));
+    ls__model_need(&net->model, at->proj_weight, at->ln_2_gain);
     ls__linear_forward(net->branch, kept->heads, parameters + at->proj_weight,
                        parameters + at->proj_bias, rows, C, C);
     if (training && net->shape.dropout > 0)
@@ -170,11 +172,13 @@ static void mlp_half_forward(gpt *net, int64_t index, float *out, const float *p
     int64_t rows = batch->samples * batch->length;
     int64_t C = net->shape.width;
 
+    ls__model_need(&net->model, at->ln_2_gain, at->out_weight);
     ls__layer_norm_forward(kept->ln_2, kept->mean_2, kept->rstd_2, kept->middle,
                            parameters + at->ln_2_gain, parameters + at->ln_2_shift, rows, C);
     ls__linear_forward(kept->fc, kept->ln_2, parameters + at->fc_weight, parameters + at->fc_bias,
                        rows, C, 4 * C);
     ls__gelu_forward(kept->gelu, kept->fc, rows * 4 * C);
+    ls__model_need(&net->model, at->out_weight, at->out_weight + C * (4 * C + 1));
     ls__linear_forward(net->branch, kept->gelu, parameters + at->out_weight,
                        parameters + at->out_bias, rows, 4 * C, C);
     if (training && net->shape.dropout > 0)
@@ -221,6 +225,7 @@ static void gpt_forward(ls__model *model, const float *parameters, const ls__bat
     int64_t C = net->shape.width;
     float *stream = net->layer[0].kept.in;
 
+    ls__model_need(model, net->wte, net->layer[0].at.ln_1_gain);
     ls__embedding_forward(stream, batch->tokens, parameters + net->wte, parameters + net->wpe,
                           batch->samples, batch->length, C);
     if (training && net->shape.dropout > 0)
@@ -229,6 +234,7 @@ static void gpt_forward(ls__model *model, const float *parameters, const ls__bat
         attention_half_forward(net, i, parameters, batch, training);
         mlp_half_forward(net, i, stream_after(net, i), parameters, batch, training);
     }
+    ls__model_need(model, net->ln_f_gain, model->tensors.total);
     ls__layer_norm_forward(net->ln_f, net->mean_f, net->rstd_f, net->last,
                            parameters + net->ln_f_gain, parameters + net->ln_f_shift, rows, C);
     ls__linear_forward(model->logits, net->ln_f, parameters + net->wte, NULL, rows, C,

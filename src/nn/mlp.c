@@ -49,6 +49,8 @@ static void mlp_forward(ls__model *model, const float *parameters, const ls__bat
     (void)training; /* there is no dropout here */
     for (int i = 0; i < net->count; i++) {
         const mlp_layer *layer = &net->layer[i];
+        ls__model_need(model, layer->weight,
+                       layer->weight + layer->out_width * (layer->in_width + 1));
         ls__linear_forward(layer->sums, in, parameters + layer->weight, parameters + layer->bias,
                            batch->samples, layer->in_width, layer->out_width);
         if (!layer->out)

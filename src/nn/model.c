@@ -57,6 +57,12 @@ double ls__model_loss(ls__model *model, const float *parameters, const ls__batch
     return sum / (double)rows;
 }
 
+void ls__model_need(const ls__model *model, int64_t first, int64_t end)
+{
+    if (model->gate.need)
+        model->gate.need(model->gate.context, first, end - first);
+}
+
 int64_t ls__most_probable(const float *row, int64_t classes)
 {
     int64_t best = 0;

@@ -33,6 +33,13 @@ typedef struct ls__gradient_sink {
     void *context;
 } ls__gradient_sink;
 
+/* Called by forward before it reads the parameters offset .. offset + count - 1, of which those
+ * that are read first are asked for first: they may still be on their way. */
+typedef struct ls__parameter_gate {
+    void (*need)(void *context, int64_t offset, int64_t count); /* NULL: all are there */
+    void *context;
+} ls__parameter_gate;
+
 typedef struct ls__model ls__model;
 
 typedef struct ls__model_ops {
@@ -48,10 +55,11 @@ typedef struct ls__model_ops {
 struct ls__model {
     const ls__model_ops *ops;
     ls__tensors tensors;
-    int64_t micro_batch; /* the most samples of a batch */
-    int64_t context;     /* rows of logits per sample: tokens of a sequence, 1 for an MLP */
-    int64_t classes;     /* vocabulary, or classes of images */
-    uint64_t seed;       /* keys dropout */
+    int64_t micro_batch;     /* the most samples of a batch */
+    int64_t context;         /* rows of logits per sample: tokens of a sequence, 1 for an MLP */
+    int64_t classes;         /* vocabulary, or classes of images */
+    uint64_t seed;           /* keys dropout */
+    ls__parameter_gate gate; /* whoever owns the model sets it */
     float *logits;    /* (samples * length, classes): logits, then probabilities, then d_logits */
     float *losses;    /* (samples * length) */
     float *gradients; /* (tensors.total) one micro-batch's addends, under LS__GRADIENTS */
@@ -77,6 +85,9 @@ int64_t ls__model_hits(const ls__model *model, const ls__batch *batch);
  */
 void ls__model_backward(ls__model *model, const float *parameters, const ls__batch *batch,
                         ls__gradient_sink sink);
+
+/* For implementations: asks the gate for parameters first .. end - 1. */
+void ls__model_need(const ls__model *model, int64_t first, int64_t end);
 
 /* For implementations: takes logits, losses and gradients from the arena once the table of tensors
  * and the sizes are set. */

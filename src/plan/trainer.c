@@ -144,6 +144,17 @@ static int64_t blocks_in_flight(const ls__plan_run *run)
     return peers < ROUNDS_IN_FLIGHT ? peers : ROUNDS_IN_FLIGHT;
 }
 
+/* Of the all-reduce of the units' norms, by halving: two slots of half the blocks. */
+static int64_t norms_scratch(const ls__plan_run *run)
+{
+    int64_t units = padded(run) / LS__PLAN_UNIT;
+    int64_t widest = 0;
+
+    for (int64_t rank = 0; rank < run->ranks / 2; rank++)
+        widest += block_units(run, units, rank);
+    return 2 * round_up(widest * DOUBLE, LINE * FLOAT);
+}
+
 static int64_t communication(const ls__plan_run *run)
 {
     int64_t buckets = bucket_count(run);
@@ -157,7 +168,7 @@ static int64_t communication(const ls__plan_run *run)
     int64_t bytes = in_flight * (run->ranks > 1 ? scratch : 1) + 2 * pointers + counters;
 
     if (run->sharded)
-        bytes += padded(run) / LS__PLAN_UNIT * DOUBLE + pointers;
+        bytes += padded(run) / LS__PLAN_UNIT * DOUBLE + norms_scratch(run);
     if (run->exact)
         bytes += buckets * run->ranks * SPILL_RANGE;
     return bytes + (run->batch / run->micro_batch + slots) * SLOT;

@@ -14,7 +14,9 @@
 /* Buckets that are being reduced, and as many that are being shared, at any time. */
 enum { IN_FLIGHT = 4 };
 
-/* Buckets are numbered in the order in which backward completes them, from the end of the array:
+/* Buckets are numbered in the order in which backward completes them, from the end of the array.
+ * They are shared in the same order, but for what forward is to read, which goes from the
+ * beginning.
  *
  *     0 ........................................ shared ..... reduced ..... ready ..... buckets
  *       at all ranks                             | being      | being       | complete  | gradient
@@ -49,8 +51,8 @@ struct ls__reducer {
     const ls_algorithm *algorithm;
     ls__reduction **reduction; /* (buckets) */
     ls__sharing **sharing;     /* (buckets) of the shared array */
-    ls__sharing **norms;       /* (buckets) of block_norms; NULL where nobody asks */
-    double *block_norms;       /* (units) sums of squares */
+    double *block_norms;       /* (units) sums of squares; NULL where all have the whole mean */
+    ls_allreduce *norms;       /* of block_norms */
 
     /* ---- the step ---- */
     bool shares_mean;  /* so a bucket can be shared as soon as it is rounded */
@@ -59,7 +61,10 @@ struct ls__reducer {
     int64_t *expected; /* (buckets) elements that backward hands out for one micro-batch */
     int64_t *handed;   /* (buckets) so far */
     bucket_progress progress;
-    ls_status status;       /* of what failed inside the sink */
+    bool late;              /* the shared array is on its way to the next step's forward */
+    double waited_seconds;  /* for it */
+    int64_t settled_at;     /* bytes that the transport had sent */
+    ls_status status;       /* of what failed inside the sink, or in ls__reducer_need */
     double in_flight_since; /* clock; 0: nothing is in flight */
     double hidden_seconds;
 };
@@ -170,30 +175,36 @@ static ls_status open_reductions(ls__reducer *reducer, ls__arena *arena)
     return LS_OK;
 }
 
-/* Sharings of an array of `size` bytes a unit, one a bucket. */
-static ls_status open_sharings(ls__reducer *reducer, ls_transport *transport, void *data,
-                               int64_t size, ls__arena *arena, ls__sharing ***sharings)
+static ls_status open_sharings(ls__reducer *reducer, float *shared, ls__arena *arena)
 {
-    ls__sharing_plan plan = {.algorithm = reducer->algorithm, .size = size};
+    ls__sharing_plan plan = {.algorithm = reducer->algorithm,
+                             .size = LS__REDUCE_UNIT * (int64_t)sizeof(float)};
 
     LS_TRY(ls__arena_take(arena, LS__COMMUNICATION, reducer->buckets, sizeof(ls__sharing *),
-                          sharings));
+                          &reducer->sharing));
     for (int64_t i = 0; i < reducer->buckets; i++) {
         ls_range range = bucket_range(reducer, i);
         plan.units = range.count;
-        plan.data = (char *)data + range.offset * size;
+        plan.data = shared + range.offset * LS__REDUCE_UNIT;
         plan.channel = (int)(IN_FLIGHT + i % reducer->in_flight);
-        LS_TRY(ls__sharing_open(&(*sharings)[i], transport, &plan));
+        LS_TRY(ls__sharing_open(&reducer->sharing[i], ls__world_transport(reducer->world), &plan));
     }
     return LS_OK;
 }
 
+/* A unit's sum of squares is its owner's and 0 at all others: their sum is exact in any order. */
 static ls_status open_norms(ls__reducer *reducer, ls__arena *arena)
 {
-    LS_TRY(ls__arena_take(arena, LS__COMMUNICATION, reducer->padded / LS__REDUCE_UNIT,
-                          sizeof(double), &reducer->block_norms));
-    return open_sharings(reducer, ls__world_control(reducer->world), reducer->block_norms,
-                         sizeof(double), arena, &reducer->norms);
+    ls_transport *transport = ls__world_control(reducer->world);
+    int64_t units = reducer->padded / LS__REDUCE_UNIT;
+    int64_t scratch = ls_allreduce_scratch(&ls_algorithm_halving, ls_transport_layout(transport),
+                                           units, &ls_sum_f64);
+    ls_payload payload = {.count = units, .type = &ls_sum_f64};
+
+    LS_TRY(ls__arena_take(arena, LS__COMMUNICATION, units, sizeof(double), &reducer->block_norms));
+    LS_TRY(ls__arena_take(arena, LS__COMMUNICATION, scratch, 1, &payload.scratch));
+    payload.data = reducer->block_norms;
+    return ls_allreduce_open(&reducer->norms, transport, &ls_algorithm_halving, &payload);
 }
 
 static ls_status open_post(ls__reducer *reducer, ls__arena *arena)
@@ -224,9 +235,7 @@ static ls_status open_counters(ls__reducer *reducer, ls__arena *arena)
 static ls_status open_all(ls__reducer *reducer, float *shared, ls__arena *arena)
 {
     LS_TRY(open_reductions(reducer, arena));
-    LS_TRY(open_sharings(reducer, ls__world_transport(reducer->world),
-                         shared ? shared : reducer->mean, LS__REDUCE_UNIT * (int64_t)sizeof(float),
-                         arena, &reducer->sharing));
+    LS_TRY(open_sharings(reducer, shared ? shared : reducer->mean, arena));
     LS_TRY(open_counters(reducer, arena));
     if (shared)
         LS_TRY(open_norms(reducer, arena));
@@ -274,19 +283,14 @@ ls_status ls__reducer_open(ls__reducer **reducer, const ls__train_settings *sett
     return LS_OK;
 }
 
-static void close_sharings(ls__sharing **sharings, int64_t count)
-{
-    for (int64_t i = 0; sharings && i < count; i++)
-        ls__sharing_close(sharings[i]);
-}
-
 void ls__reducer_close(ls__reducer *reducer)
 {
     if (!reducer)
         return;
     ls__spill_post_close(reducer->post);
-    close_sharings(reducer->norms, reducer->buckets);
-    close_sharings(reducer->sharing, reducer->buckets);
+    ls_allreduce_close(reducer->norms);
+    for (int64_t i = 0; reducer->sharing && i < reducer->buckets; i++)
+        ls__sharing_close(reducer->sharing[i]);
     for (int64_t i = 0; reducer->reduction && i < reducer->buckets; i++)
         ls__reduction_close(reducer->reduction[i]);
     ls_exact_close(reducer->exact);
@@ -349,15 +353,26 @@ static ls_status advance_reductions(ls__reducer *reducer)
     return LS_OK;
 }
 
+/* The i-th bucket to be shared. */
+static int64_t shared_bucket(const ls__reducer *reducer, int64_t i)
+{
+    return reducer->shares_mean ? i : reducer->buckets - 1 - i;
+}
+
+static ls__sharing *sharing_at(const ls__reducer *reducer, int64_t i)
+{
+    return reducer->sharing[shared_bucket(reducer, i)];
+}
+
 static ls_status advance_sharings(ls__reducer *reducer)
 {
     bucket_progress *at = &reducer->progress;
 
     while (at->sharing < at->rounded && at->sharing - at->shared < reducer->in_flight)
-        LS_TRY(ls__sharing_start(reducer->sharing[at->sharing++]));
+        LS_TRY(ls__sharing_start(sharing_at(reducer, at->sharing++)));
     for (int64_t i = at->shared; i < at->sharing; i++) {
         bool done = false;
-        LS_TRY(ls__sharing_advance(reducer->sharing[i], &done));
+        LS_TRY(ls__sharing_advance(sharing_at(reducer, i), &done));
         if (done && i == at->shared)
             at->shared++;
     }
@@ -446,11 +461,12 @@ static void add_lanes(void *context, int64_t offset, int64_t count, const float 
 
 ls__gradient_sink ls__reducer_start(ls__reducer *reducer)
 {
-    reducer->progress = (bucket_progress){0};
+    if (!reducer->late)
+        reducer->progress = (bucket_progress){0};
     reducer->status = LS_OK;
     reducer->last = false;
     reducer->hidden_seconds = 0;
-    reducer->in_flight_since = 0;
+    reducer->in_flight_since = reducer->late ? ls__clock_seconds() : 0;
     if (reducer->exact) {
         ls_exact_reset(reducer->exact);
         return (ls__gradient_sink){.ready = add_lanes, .context = reducer};
@@ -461,6 +477,8 @@ ls__gradient_sink ls__reducer_start(ls__reducer *reducer)
 
 void ls__reducer_next(ls__reducer *reducer, bool last)
 {
+    if (reducer->late && reducer->status == LS_OK)
+        reducer->status = ls__reducer_settle(reducer);
     memset(reducer->handed, 0, (size_t)reducer->buckets * sizeof(int64_t));
     reducer->last = last;
 }
@@ -483,7 +501,7 @@ static ls_status timed_out(ls__reducer *reducer)
     const bucket_progress *at = &reducer->progress;
     double seconds = ls__world_timeout(reducer->world);
     bool reducing = at->reduced < at->started;
-    int64_t bucket = reducing ? at->reduced : at->shared;
+    int64_t bucket = reducing ? at->reduced : shared_bucket(reducer, at->shared);
     ls_range units = {0};
     ls_status status = reducing
                            ? ls__reduction_timed_out(reducer->reduction[bucket], seconds, &units)
@@ -493,8 +511,8 @@ static ls_status timed_out(ls__reducer *reducer)
     return status;
 }
 
-/* Until `count`, one of the progress counters, says that all buckets are done. */
-static ls_status wait_for(ls__reducer *reducer, const int64_t *count)
+/* Until `count`, one of the progress counters, has come to `wanted`. */
+static ls_status wait_until(ls__reducer *reducer, const int64_t *count, int64_t wanted)
 {
     const ls_transport *transport = ls__world_transport(reducer->world);
     double deadline = ls__clock_seconds() + ls__world_timeout(reducer->world);
@@ -502,11 +520,16 @@ static ls_status wait_for(ls__reducer *reducer, const int64_t *count)
 
     for (;;) {
         LS_TRY(advance(reducer));
-        if (*count == reducer->buckets)
+        if (*count >= wanted)
             return LS_OK;
         if (ls__look_until(transport, &looks, deadline))
             return timed_out(reducer);
     }
+}
+
+static ls_status wait_for_all(ls__reducer *reducer, const int64_t *count)
+{
+    return wait_until(reducer, count, reducer->buckets);
 }
 
 static ls_status deliver_spills(ls__reducer *reducer)
@@ -530,7 +553,7 @@ ls_status ls__reducer_gather(ls__reducer *reducer)
     if (reducer->in_flight_since > 0)
         reducer->hidden_seconds += ls__clock_seconds() - reducer->in_flight_since;
     reducer->progress.ready = reducer->buckets;
-    LS_TRY(wait_for(reducer, &reducer->progress.reduced));
+    LS_TRY(wait_for_all(reducer, &reducer->progress.reduced));
     if (reducer->exact)
         LS_TRY(deliver_spills(reducer));
     if (!rounds_at_once(reducer))
@@ -540,20 +563,71 @@ ls_status ls__reducer_gather(ls__reducer *reducer)
 
 ls_status ls__reducer_share(ls__reducer *reducer)
 {
-    LS_TRY(wait_for(reducer, &reducer->progress.shared));
+    LS_TRY(wait_for_all(reducer, &reducer->progress.shared));
     if (!rounds_at_once(reducer) || !reducer->exact || reducer->spilled_now == 0)
         return LS_OK;
     round_all(reducer);
     reducer->progress.sharing = 0;
     reducer->progress.shared = 0;
-    return wait_for(reducer, &reducer->progress.shared);
+    return wait_for_all(reducer, &reducer->progress.shared);
 }
 
-static ls_status run_norms(const ls__reducer *reducer)
+/* ---- in the background ---- */
+
+ls_status ls__reducer_share_late(ls__reducer *reducer)
 {
-    for (int64_t i = 0; i < reducer->buckets; i++)
-        LS_TRY(ls__sharing_run(reducer->norms[i], ls__world_timeout(reducer->world)));
+    reducer->late = true;
+    return advance(reducer);
+}
+
+/* Waits for the first `buckets` to be shared, and keeps how long that took. */
+static ls_status wait_for_shared(ls__reducer *reducer, int64_t buckets)
+{
+    double started = ls__clock_seconds();
+    ls_status status = wait_until(reducer, &reducer->progress.shared, buckets);
+    double waited = ls__clock_seconds() - started;
+
+    reducer->waited_seconds += waited;
+    if (reducer->in_flight_since > 0)
+        reducer->in_flight_since += waited; /* that was not hidden */
+    return status;
+}
+
+void ls__reducer_need(void *context, int64_t offset, int64_t count)
+{
+    ls__reducer *reducer = context;
+    int64_t behind = reducer->padded - offset - count; /* elements after the last that is needed */
+    int64_t last = behind / (reducer->bucket_units * LS__REDUCE_UNIT);
+
+    if (!reducer->late || reducer->status != LS_OK)
+        return;
+    reducer->status = wait_for_shared(reducer, reducer->buckets - last);
+}
+
+ls_status ls__reducer_settle(ls__reducer *reducer)
+{
+    LS_TRY(reducer->status);
+    if (!reducer->late)
+        return LS_OK;
+    LS_TRY(wait_for_shared(reducer, reducer->buckets));
+    note_flight(reducer);
+    reducer->late = false;
+    reducer->settled_at = ls__world_transport(reducer->world)->traffic.sent_bytes;
+    reducer->progress = (bucket_progress){0};
     return LS_OK;
+}
+
+int64_t ls__reducer_settled_at(const ls__reducer *reducer)
+{
+    return reducer->settled_at;
+}
+
+double ls__reducer_waited(ls__reducer *reducer)
+{
+    double waited = reducer->waited_seconds;
+
+    reducer->waited_seconds = 0;
+    return waited;
 }
 
 ls_status ls__reducer_norm(ls__reducer *reducer, double *norm)
@@ -565,13 +639,15 @@ ls_status ls__reducer_norm(ls__reducer *reducer, double *norm)
         *norm = ls__norm(reducer->mean, reducer->padded);
         return LS_OK;
     }
+    memset(reducer->block_norms, 0, (size_t)units * sizeof *reducer->block_norms);
     for (int64_t bucket = 0; bucket < reducer->buckets; bucket++) {
         ls_range owned = ls__reducer_owned(reducer, bucket, rank);
         for (int64_t i = owned.offset; i < owned.offset + owned.count; i += LS__REDUCE_UNIT)
             reducer->block_norms[i / LS__REDUCE_UNIT] =
                 ls__norm_block(reducer->mean + i, LS__REDUCE_UNIT);
     }
-    LS_TRY(run_norms(reducer));
+    LS_TRY(ls_allreduce_start(reducer->norms));
+    LS_TRY(ls_allreduce_wait(reducer->norms, ls__world_timeout(reducer->world)));
     *norm = ls__norm_of_blocks(reducer->block_norms, units);
     return LS_OK;
 }

@@ -41,10 +41,10 @@ void ls__reducer_close(ls__reducer *reducer); /* NULL is fine */
 /* Forgets the step before, and gives the sink for this step's addends. */
 ls__gradient_sink ls__reducer_start(ls__reducer *reducer);
 
-/* Before each micro-batch's backward. During the last one of this rank's in a step, buckets that
- * are complete are sent off at once, and those on their way are helped along with every addend: so
- * communication hides behind the rest of backward. (Not in the first step, which shows what
- * backward hands out.) */
+/* Before each micro-batch's backward; settles what was shared late. During the last one of this
+ * rank's in a step, buckets that are complete are sent off at once, and those on their way are
+ * helped along with every addend: so communication hides behind the rest of backward. (Not in the
+ * first step, which shows what backward hands out.) */
 void ls__reducer_next(ls__reducer *reducer, bool last);
 
 /* Collective; blocks, at most the world's timeout. Afterwards the ranges that this rank owns of
@@ -61,6 +61,21 @@ float *ls__reducer_mean(ls__reducer *reducer);
 /* Collective: copies each owner's ranges of the shared array to all ranks. */
 ls_status ls__reducer_share(ls__reducer *reducer);
 
+/* The same of an array that was given at opening, in the background: it begins, and goes on with
+ * every ls__reducer_need of the next step's forward, which asks for what it is about to read, in
+ * the order of the array; ls__reducer_settle waits for the rest. What fails within need is returned
+ * by settle. */
+ls_status ls__reducer_share_late(ls__reducer *reducer);
+void ls__reducer_need(void *reducer, int64_t offset, int64_t count);
+ls_status ls__reducer_settle(ls__reducer *reducer);
+
+/* What the transport had sent when the last late sharing was settled: up to there its bytes belong
+ * to the step before. */
+int64_t ls__reducer_settled_at(const ls__reducer *reducer);
+
+/* Seconds that ls__reducer_need and _settle have waited since the last call of this. */
+double ls__reducer_waited(ls__reducer *reducer);
+
 /* Collective where `shared` was given, else after ls__reducer_share: the norm of the mean
  * (optim/clip.h), the same bits either way. */
 ls_status ls__reducer_norm(ls__reducer *reducer, double *norm);
@@ -69,7 +84,7 @@ ls_status ls__reducer_norm(ls__reducer *reducer, double *norm);
 int64_t ls__reducer_buckets(const ls__reducer *reducer);
 ls_range ls__reducer_owned(const ls__reducer *reducer, int64_t bucket, int rank);
 
-/* Seconds of this step's backward during which a bucket was on its way. */
+/* Seconds of this step's forward and backward during which a bucket was on its way. */
 double ls__reducer_hidden(const ls__reducer *reducer);
 
 /* What the policy (comm/policy.h) and the measurement at start (train/bucket.h) chose, or the

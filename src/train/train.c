@@ -213,23 +213,43 @@ static ls_status stop_here(run *r)
     return ls_fail_from(0, LS_STOPPED, why);
 }
 
+static ls_status take_step(run *r)
+{
+    ls__step_metrics metrics;
+    bool complete = false;
+
+    LS_TRY(ls__trainer_step(&r->trainer, &metrics, &complete));
+    return complete && r->writes ? ls__metrics_step(&r->metrics, &metrics) : LS_OK;
+}
+
+static ls_status settle(run *r)
+{
+    ls__step_metrics metrics;
+    bool complete = false;
+
+    LS_TRY(ls__trainer_settle(&r->trainer, &metrics, &complete));
+    return complete && r->writes ? ls__metrics_step(&r->metrics, &metrics) : LS_OK;
+}
+
 static ls_status run_steps(run *r)
 {
     const ls__train_settings *settings = r->trainer.settings;
-    ls__step_metrics metrics;
 
     while (r->trainer.step < settings->steps) {
-        LS_TRY(ls__trainer_step(&r->trainer, &metrics));
-        if (r->writes)
-            LS_TRY(ls__metrics_step(&r->metrics, &metrics));
-        if (due(r->trainer.step, settings->eval_every, settings->steps) &&
-            r->trainer.evaluator.samples > 0)
-            LS_TRY(ls__stall_at(evaluate(r), "evaluation after step %lld",
-                                (long long)r->trainer.step));
-        if (due(r->trainer.step, settings->checkpoint_every, settings->steps))
+        LS_TRY(take_step(r));
+        int64_t step = r->trainer.step;
+        bool evaluates =
+            due(step, settings->eval_every, settings->steps) && r->trainer.evaluator.samples > 0;
+        bool saves = due(step, settings->checkpoint_every, settings->steps);
+        bool stops = r->trainer.stop && step < settings->steps;
+        if (evaluates || saves || stops)
+            LS_TRY(settle(r));
+        if (evaluates)
+            LS_TRY(ls__stall_at(evaluate(r), "evaluation after step %lld", (long long)step));
+        if (saves)
             LS_TRY(ls__stall_at(ls__trainer_save(&r->trainer, r->folder.checkpoints),
-                                "saving after step %lld", (long long)r->trainer.step));
-        if (r->trainer.stop && r->trainer.step < settings->steps)
+                                "saving after step %lld", (long long)step));
+        if (stops)
             return stop_here(r);
     }
     return LS_OK;

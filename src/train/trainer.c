@@ -135,7 +135,7 @@ ls_status ls__trainer_open(ls__trainer *trainer, const ls__train_settings *setti
     ls_status status = LS_OK;
     int64_t memory = 0;
 
-    *trainer = (ls__trainer){.settings = settings, .world = world};
+    *trainer = (ls__trainer){.settings = settings, .world = world, .is_settled = true};
     LS_TRY(
         ls__world_agree(world, ls__train_settings_check_ranks(settings, ls__world_ranks(world))));
     LS_TRY(ls__startup_memory(world, &memory));
@@ -146,6 +146,7 @@ ls_status ls__trainer_open(ls__trainer *trainer, const ls__train_settings *setti
     LS_TRY_TO(failed, ls__reducer_open(&trainer->reducer, settings, trainer->model->tensors.total,
                                        settings->shard_optimizer ? trainer->parameters : NULL,
                                        world, trainer->arena));
+    trainer->model->gate = (ls__parameter_gate){ls__reducer_need, trainer->reducer};
     LS_TRY_TO(failed, ls__world_agree(world, open_optimizer(trainer)));
     LS_TRY_TO(failed, ls__world_agree(world, open_losses(trainer)));
     LS_TRY_TO(failed, ls__world_agree(world, ls__audit_open(&trainer->audit, settings, world,
@@ -202,10 +203,12 @@ static double compute_one(ls__trainer *trainer, int64_t index, ls__gradient_sink
     const ls__train_settings *settings = trainer->settings;
     int64_t ordinal = trainer->step * settings->batch + index * settings->micro_batch;
     ls__gradient_sink pass = {.ready = pass_addend, .context = &sink};
+    ls_range mine = own_micro_batches(trainer);
     ls__batch batch;
 
     ls__feed_train(&trainer->feed, ordinal, settings->micro_batch, &batch);
     double loss = ls__model_loss(trainer->model, trainer->parameters, &batch, true);
+    ls__reducer_next(trainer->reducer, index == mine.offset + mine.count - 1);
     ls__model_backward(trainer->model, trainer->parameters, &batch, ls__fault_armed ? pass : sink);
     return loss;
 }
@@ -219,7 +222,6 @@ static void compute(ls__trainer *trainer)
 
     for (int64_t i = mine.offset; i < mine.offset + mine.count; i++) {
         ls__gradient_sink sink = sink_for(trainer, sums, i);
-        ls__reducer_next(trainer->reducer, i == mine.offset + mine.count - 1);
         trainer->losses[i].loss = compute_one(trainer, i, sink);
         trainer->losses[i].stop = ls__stop_signal();
     }
@@ -365,13 +367,11 @@ static ls_status reduce_and_update(ls__trainer *trainer, ls__step_metrics *metri
     metrics->hidden_seconds = ls__reducer_hidden(trainer->reducer);
     if (!shards)
         LS_TRY(ls__reducer_share(trainer->reducer));
-    metrics->comm_seconds = ls__clock_seconds() - started;
-    LS_TRY(update(trainer, metrics));
-    started = ls__clock_seconds();
-    if (shards)
-        LS_TRY(ls__reducer_share(trainer->reducer));
     metrics->comm_seconds += ls__clock_seconds() - started;
-    return LS_OK;
+    LS_TRY(update(trainer, metrics));
+    /* Before the parameters: a short message waits behind long ones. */
+    LS_TRY(mean_loss(trainer, &trainer->loss));
+    return shards ? ls__reducer_share_late(trainer->reducer) : LS_OK;
 }
 
 static ls_status audit_gradients(ls__trainer *trainer)
@@ -390,44 +390,97 @@ static ls_status audit_replicas(ls__trainer *trainer)
                : LS_OK;
 }
 
-static ls_status take_step(ls__trainer *trainer, ls__step_metrics *metrics)
+/* What can only be done when all of the last step's parameters are there. */
+static ls_status settle(ls__trainer *trainer)
+{
+    ls__step_metrics *metrics = &trainer->unsettled;
+
+    LS_TRY(ls__reducer_settle(trainer->reducer));
+    int64_t settled_at = ls__reducer_settled_at(trainer->reducer);
+    if (settled_at > trainer->sent_by_then)
+        metrics->bytes_sent += settled_at - trainer->sent_by_then;
+    ls__fault_enter_step(trainer->step);
+    ls__fault_parameters(trainer->parameters, trainer->model->tensors.total);
+    LS_TRY(audit_replicas(trainer));
+    if (ls__world_rank(trainer->world) == 0)
+        metrics->digest = ls__digest_of(trainer->parameters,
+                                        (size_t)trainer->model->tensors.total * sizeof(float));
+    trainer->is_settled = true;
+    return LS_OK;
+}
+
+ls_status ls__trainer_settle(ls__trainer *trainer, ls__step_metrics *metrics, bool *complete)
+{
+    *complete = !trainer->is_settled;
+    if (!*complete)
+        return LS_OK;
+    LS_TRY(ls__stall_at(settle(trainer), "step %lld", (long long)trainer->step));
+    *metrics = trainer->unsettled;
+    return LS_OK;
+}
+
+/* Whether the parameters may come while the next step's forward begins. Audits look at them at
+ * once. Where the next step cannot be late this one is not either, so that at most one becomes
+ * complete at a time. */
+static bool may_be_late(const ls__trainer *trainer)
+{
+    return trainer->settings->shard_optimizer && !ls__audit_due(&trainer->audit, trainer->step) &&
+           !ls__audit_due(&trainer->audit, trainer->step + 1);
+}
+
+/* Forward and backward; meanwhile the step before settles, whose metrics then are complete. */
+static ls_status compute_and_settle(ls__trainer *trainer, ls__step_metrics *metrics,
+                                    ls__step_metrics *before, bool *complete)
+{
+    double started = ls__clock_seconds();
+
+    ls__reducer_waited(trainer->reducer);
+    compute(trainer);
+    LS_TRY(ls__trainer_settle(trainer, before, complete));
+    ls__fault_enter_step(trainer->step + 1);
+    metrics->comm_seconds = ls__reducer_waited(trainer->reducer);
+    metrics->compute_seconds = ls__clock_seconds() - started - metrics->comm_seconds;
+    return LS_OK;
+}
+
+static ls_status take_step(ls__trainer *trainer, ls__step_metrics *before, bool *complete)
 {
     const ls__train_settings *settings = trainer->settings;
     const ls_traffic *traffic = &ls__world_transport(trainer->world)->traffic;
     double started = ls__clock_seconds();
     int64_t sent = traffic->sent_bytes;
+    ls__step_metrics metrics = {0};
 
-    compute(trainer);
-    metrics->compute_seconds = ls__clock_seconds() - started;
+    LS_TRY(compute_and_settle(trainer, &metrics, before, complete));
+    if (ls__reducer_settled_at(trainer->reducer) > sent)
+        sent = ls__reducer_settled_at(trainer->reducer);
     LS_TRY(audit_gradients(trainer));
-    LS_TRY(reduce_and_update(trainer, metrics));
-    LS_TRY(mean_loss(trainer, &trainer->loss));
+    LS_TRY(reduce_and_update(trainer, &metrics));
     trainer->step++;
-    ls__fault_parameters(trainer->parameters, trainer->model->tensors.total);
-    LS_TRY(audit_replicas(trainer));
-    metrics->step = trainer->step;
-    metrics->steps = settings->steps;
-    metrics->loss = trainer->loss;
-    metrics->items = (double)settings->batch * (double)trainer->model->context;
-    metrics->bytes_sent = traffic->sent_bytes - sent;
-    if (ls__world_rank(trainer->world) == 0)
-        metrics->digest = ls__digest_of(trainer->parameters,
-                                        (size_t)trainer->model->tensors.total * sizeof(float));
-    metrics->seconds = ls__clock_seconds() - started;
+    metrics.step = trainer->step;
+    metrics.steps = settings->steps;
+    metrics.loss = trainer->loss;
+    metrics.items = (double)settings->batch * (double)trainer->model->context;
+    metrics.bytes_sent = traffic->sent_bytes - sent;
+    metrics.seconds = ls__clock_seconds() - started;
+    trainer->unsettled = metrics;
+    trainer->sent_by_then = traffic->sent_bytes;
+    trainer->is_settled = false;
     return LS_OK;
 }
 
-ls_status ls__trainer_step(ls__trainer *trainer, ls__step_metrics *metrics)
+ls_status ls__trainer_step(ls__trainer *trainer, ls__step_metrics *metrics, bool *complete)
 {
     char tensors[2 * LS__TENSOR_NAME + 64];
     int64_t step = trainer->step + 1;
 
     ls__fault_enter_step(step);
     ls__fault_here(LS__FAULT_STEP);
-    ls_status status = take_step(trainer, metrics);
-    return ls__stall_at(status, "step %lld%s", (long long)step,
+    ls_status status = take_step(trainer, metrics, complete);
+    LS_TRY(ls__stall_at(status, "step %lld%s", (long long)step,
                         ls__stall_tensors(tensors, sizeof tensors, &trainer->model->tensors,
-                                          ls__reducer_stalled(trainer->reducer)));
+                                          ls__reducer_stalled(trainer->reducer))));
+    return may_be_late(trainer) ? LS_OK : ls__trainer_settle(trainer, metrics, complete);
 }
 
 /* ---- checkpoints ---- */

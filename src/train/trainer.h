@@ -40,9 +40,12 @@ typedef struct ls__trainer {
     ls__audit audit;
     ls__micro_batch_result *losses; /* (V) one slot a micro-batch */
     ls__sharing *loss_sharing;
-    int64_t step; /* steps done */
-    double loss;  /* of the last of them */
-    int stop;     /* the signal that told a rank to stop, by then; the same on all ranks */
+    ls__step_metrics unsettled; /* of the last step, while its parameters are still on their way */
+    int64_t sent_by_then;       /* bytes that the transport had sent at that step's end */
+    bool is_settled;            /* there are none such */
+    int64_t step;               /* steps done */
+    double loss;                /* of the last of them */
+    int stop; /* the signal that told a rank to stop, by then; the same on all ranks */
 } ls__trainer;
 
 /* Opens the dataset, the model, the reduction and the optimizer, at step 0 with initial weights.
@@ -53,10 +56,16 @@ ls_status ls__trainer_open(ls__trainer *trainer, const ls__train_settings *setti
 void ls__trainer_close(ls__trainer *trainer); /* not collective; a zeroed trainer is fine */
 
 /* One step: forward and backward of this rank's micro-batches, the gradient's mean over all, clip,
- * update. LS_DIVERGED on all ranks where the gradient is not finite: the parameters are then those
- * before the step. LS_COMM on all ranks where an audit finds that ranks compute or hold different
- * bits. */
-ls_status ls__trainer_step(ls__trainer *trainer, ls__step_metrics *metrics);
+ * update. With a sharded optimizer the updated parameters may still be on their way when it
+ * returns: the next step's forward waits for them, bucket by bucket, and anyone else calls
+ * ls__trainer_settle first. *complete: the last step that is settled, with its metrics, which is
+ * this one or the one before; false: neither.  LS_DIVERGED on all ranks where the gradient is not
+ * finite: the parameters are then those before the step. LS_COMM on all ranks where an audit finds
+ * that ranks compute or hold different bits. */
+ls_status ls__trainer_step(ls__trainer *trainer, ls__step_metrics *metrics, bool *complete);
+
+/* Waits until all parameters are there. *complete: they were not, and `metrics` are the step's. */
+ls_status ls__trainer_settle(ls__trainer *trainer, ls__step_metrics *metrics, bool *complete);
 
 /* Rank 0 writes a checkpoint into the folder and removes those beyond settings->keep. */
 ls_status ls__trainer_save(ls__trainer *trainer, const char *checkpoints);

@@ -75,6 +75,14 @@ static void test_stopped_inside_a_collective(void **state)
     stopped("stop:at=collective:rank=2:step=5:skip=1", 4, 2, "step 5, ", "--bucket", "1K");
 }
 
+/* The last of the step's collectives, which goes on while the next step's forward begins. */
+static void test_stopped_while_parameters_are_late(void **state)
+{
+    (void)state;
+    stopped("stop:at=collective:rank=1:step=4:skip=1", 3, 1, "step ", "--shard-optimizer",
+            "--checkpoint-every=1000");
+}
+
 /* MPI does not tell whom it waits for; nor does it matter who waits for whom. */
 static void test_other_algorithms(void **state)
 {
@@ -117,6 +125,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_stopped_at_a_step),
         cmocka_unit_test(test_stopped_inside_a_collective),
+        cmocka_unit_test(test_stopped_while_parameters_are_late),
         cmocka_unit_test(test_other_algorithms),
         cmocka_unit_test(test_stopped_during_a_save),
         cmocka_unit_test(test_stopped_at_random_moments),

@@ -32,8 +32,8 @@ static void test_one_rank_a_node(void **state)
     assert_all_reduce("halving", 5, 1, 1660);  /* 6 x 10 + 1600 */
     assert_all_reduce("ring", 8, 1, 1890);     /* 14 x (10 + 125) */
     assert_all_reduce("direct", 8, 1, 1770);   /* 2 x (10 + 7 x 125) */
-    assert_all_reduce("ring-seg", 8, 1, 1890); /* blocks of one segment */
-    assert_all_reduce("ring-seg", 2, 1, 1020); /* 2 x (10 + 2 x 250), two segments */
+    assert_all_reduce("ring-seg", 8, 1, 1770); /* 2 x (10 + 7 x 125), three segments */
+    assert_all_reduce("ring-seg", 2, 1, 1020); /* 2 x (10 + 500), eleven segments */
     assert_all_reduce("hier", 8, 1, 1890);
 }
 
