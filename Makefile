@@ -119,7 +119,7 @@ check: check-format check-layers check-static sanitize ## format, layers, static
 
 check-format:
 	@clang-format --dry-run --Werror $(sources)
-	shellcheck $(filter-out %.in,$(wildcard scripts/*)) bench/nanogpt bench/fashion-mnist bench/same-bits bench/exact-cost bench/cluster \
+	shellcheck $(filter-out %.in,$(wildcard scripts/*)) bench/nanogpt bench/fashion-mnist bench/same-bits bench/exact-cost bench/cluster bench/overlap \
 	    bench/peers/nanogpt data/prepare-* .ci/run
 
 check-layers:
