@@ -121,9 +121,9 @@ static void verify(ls__process *p, const char *const *flags, const char *const *
 
 static void verify_both(const char *what, const char *const *flags, const char *const *exact)
 {
-    static const char *const f32[] = {"--ranks",  "1,4",  "--batch",  "64",          "--steps",
-                                      "100",      "--lr", "0.1",      "--optimizer", "sgd",
-                                      "--warmup", "10",   "--reduce", "f32",         NULL};
+    static const char *const f32[] = {"--ranks",  "1,4", "--batch",     "64",  "--steps",  "100",
+                                      "--lr",     "0.1", "--optimizer", "sgd", "--warmup", "10",
+                                      "--reduce", "f32", "--bucket",    "64M", NULL};
     ls__process p;
 
     verify(&p, flags, f32);
