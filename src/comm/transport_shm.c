@@ -1,15 +1,20 @@
 /* Ranks on one node pass each other letters. Every rank has a box for each of the others, in memory
- * that all of them share:
+ * that all of them share; one writes, one reads:
  *
  *     sender                             box: LETTERS letters, in the order of posting
- *       posts a letter, numbered n  -->  | .. | n-1 | n | free | .. |
- *                                          receiver claims it for a receive on the letter's
- * channel, may touch its data again    <--    takes what it says, and writes `taken` = n
+ *       writes a letter             -->  | .. | n-1 | n | free | .. |
+ *                                          receiver moves it to the first receive that waits on its
+ *                                          channel, or keeps it for one that is yet to come
+ *       may touch its data again    <--    takes the data, and marks the sender's cell
  *
  * What a letter says depends on where the data stands:
  *     INSIDE     a short message: the data itself, so that the sender is done at once
  *     SHARED     in a window of the sender's: the receiver reads it there, once, into place or sum
  *     LIBRARY    anywhere else: the receiver is to receive it over MPI
+ *
+ * So a box empties whichever operations are tested, and no channel holds up another. A receiver can
+ * keep as many letters as it has operations open, which is enough where both sides open alike, as
+ * they do for a collective.
  *
  * To ranks on other nodes everything is MPI's from the start, without letters. */
 #include "lockstep/transport_shm.h"
@@ -25,7 +30,7 @@
 #include "comm/window.h"
 #include "lockstep/transport_mpi.h"
 
-enum { LETTERS = 16, INSIDE_MAX = 960, WINDOWS_MAX = 64, NOT_HERE = -1 };
+enum { LETTERS = 16, INSIDE_MAX = 448, WINDOWS_MAX = 64, CELLS = 4096, NOT_HERE = -1 };
 
 /* Looks before the processor is given away: about as long as that takes, twice. */
 enum { SPINS = 200 };
@@ -33,23 +38,49 @@ enum { SPINS = 200 };
 typedef enum place { INSIDE, SHARED, LIBRARY } place;
 
 typedef struct letter {
-    _Alignas(64) _Atomic int64_t posted; /* its number, from 1, once the rest is in place */
-    _Atomic int64_t taken;               /* the same number, once the data is out of it */
     int64_t bytes;
     int64_t offset; /* of SHARED: in the sender's part of the window */
     int window;     /* of SHARED */
+    int cell;       /* of SHARED: to be marked when the data was taken */
     int channel;
     place place;
-    _Alignas(64) char data[INSIDE_MAX]; /* of INSIDE */
+    char data[INSIDE_MAX]; /* of INSIDE */
 } letter;
+
+typedef struct letter_slot {
+    _Alignas(64) _Atomic int64_t posted; /* the number of the letter, from 1, once it is in place */
+    letter letter;
+} letter_slot;
+
+typedef struct letter_box {
+    _Alignas(64) _Atomic int64_t read; /* letters that the receiver has moved out */
+    letter_slot slot[LETTERS];         /* letter n is in slot n % LETTERS */
+} letter_box;
+
+/* What a sender waits for: 0, then 1 when its data was taken. A cache line each. */
+typedef struct cell {
+    _Alignas(64) _Atomic int taken;
+} cell;
+
+/* A rank's part of the window: its cells, then a box for each rank of the node. */
+typedef struct mail_part {
+    cell cell[CELLS];
+    letter_box box[];
+} mail_part;
+
+/* A letter that no receive was waiting for. */
+typedef struct kept_letter {
+    letter letter;
+    struct kept_letter *next;
+} kept_letter;
 
 typedef enum post_kind { SEND, RECEIVE, RECEIVE_COMBINE } post_kind;
 
 typedef enum post_state {
     IDLE,
-    QUEUED,    /* a send without a letter, or a receive that no letter was found for */
-    POSTED,    /* a send: the letter is out, `number` is its */
-    MATCHED,   /* a receive: `letter` is for it */
+    QUEUED,    /* a send that found the box full, or a receive without its letter */
+    POSTED,    /* a send of SHARED: its cell will tell */
+    MATCHED,   /* a receive: `letter` is its */
     DELEGATED, /* the operation over MPI does the rest */
     DONE,
 } post_state;
@@ -61,14 +92,14 @@ typedef struct shm_operation {
     post_state state;
     int peer;
     int channel;
+    int cell;           /* NOT_HERE: there was none left, so what is not INSIDE is LIBRARY */
     void *data;         /* of a receive */
     const void *source; /* of a send */
     int64_t bytes;
     const ls_element_type *type; /* of RECEIVE_COMBINE */
     void *scratch;               /* of RECEIVE_COMBINE, for LIBRARY */
-    letter *letter;
-    int64_t number;
-    struct shm_operation *next; /* in a queue */
+    letter letter;               /* of MATCHED */
+    struct shm_operation *next;  /* in a queue */
 } shm_operation;
 
 typedef struct operation_queue {
@@ -78,13 +109,14 @@ typedef struct operation_queue {
 
 /* What goes from this rank to another on the node, and what comes from it. */
 typedef struct neighbour {
-    letter *outgoing; /* (LETTERS) in the other's part */
-    int64_t posted;   /* letters so far */
+    letter_box *outgoing; /* in the other's part */
+    int64_t posted;       /* letters so far */
     operation_queue sends;
-    letter *incoming;      /* (LETTERS) in the own part */
-    int64_t seen;          /* letters that were claimed, all those before them too */
-    bool claimed[LETTERS]; /* of those after */
+    letter_box *incoming; /* in the own part */
+    int64_t read;         /* letters so far */
     operation_queue receives;
+    kept_letter *first_kept; /* in the order of posting */
+    kept_letter *last_kept;
 } neighbour;
 
 typedef struct shm_transport {
@@ -95,10 +127,13 @@ typedef struct shm_transport {
     int node_ranks;
     int *member;          /* (ranks) index on this node, or NOT_HERE */
     neighbour *neighbour; /* (node_ranks) */
-    ls__window boxes;     /* (node_ranks, LETTERS) letters in each part, by sender */
+    ls__window mail;      /* of mail_part */
     ls__window memory[WINDOWS_MAX];
     int windows;
     bool warned;
+    int free_cell[CELLS]; /* a stack */
+    int free_cells;
+    kept_letter *spare; /* one for each operation that is open */
 } shm_transport;
 
 static shm_transport *transport_of(const shm_operation *operation)
@@ -112,6 +147,18 @@ static neighbour *neighbour_at(shm_transport *transport, int peer)
     int member = transport->member[peer];
 
     return member == NOT_HERE ? NULL : &transport->neighbour[member];
+}
+
+static mail_part *part_of(const shm_transport *transport, int member)
+{
+    return (mail_part *)(void *)transport->mail.part[member];
+}
+
+static _Atomic int *own_cell(const shm_operation *operation)
+{
+    const shm_transport *transport = (const shm_transport *)operation->base.transport;
+
+    return &part_of(transport, transport->node_rank)->cell[operation->cell].taken;
 }
 
 /* ---- queues ---- */
@@ -138,19 +185,45 @@ static void dequeue(operation_queue *queue, shm_operation *before, shm_operation
 
 /* ---- life cycle of operations ---- */
 
+static ls_status add_spare(shm_transport *transport)
+{
+    kept_letter *spare = calloc(1, sizeof *spare);
+
+    LS_FAIL_IF(!spare, LS_NO_MEMORY, "no memory for a letter");
+    spare->next = transport->spare;
+    transport->spare = spare;
+    return LS_OK;
+}
+
+/* Where all are in use the last to be given back stays for the transport to free. */
+static void remove_spare(shm_transport *transport)
+{
+    kept_letter *spare = transport->spare;
+
+    if (!spare)
+        return;
+    transport->spare = spare->next;
+    free(spare);
+}
+
 static ls_status operation_open(ls_transport *base, int64_t max_bytes, ls_operation **operation)
 {
     shm_transport *transport = (shm_transport *)base;
     shm_operation *opened = calloc(1, sizeof *opened);
 
     LS_FAIL_IF(!opened, LS_NO_MEMORY, "no memory for an operation");
-    ls_status status =
-        transport->library->table->operation_open(transport->library, max_bytes, &opened->library);
+    ls_status status = add_spare(transport);
+    if (status == LS_OK)
+        status = transport->library->table->operation_open(transport->library, max_bytes,
+                                                           &opened->library);
     if (status != LS_OK) {
         free(opened);
         return status;
     }
     opened->base.transport = base;
+    opened->cell = NOT_HERE;
+    if (transport->free_cells > 0)
+        opened->cell = transport->free_cell[--transport->free_cells];
     *operation = &opened->base;
     return LS_OK;
 }
@@ -166,15 +239,20 @@ static void leave_queue(operation_queue *queue, shm_operation *operation)
         }
 }
 
+/* A cell that a receiver may still mark is not given to another operation. */
 static void operation_close(ls_operation *base)
 {
     shm_operation *operation = (shm_operation *)base;
+    shm_transport *transport = transport_of(operation);
 
     if (operation->state == QUEUED) {
-        neighbour *other = neighbour_at(transport_of(operation), operation->peer);
+        neighbour *other = neighbour_at(transport, operation->peer);
         leave_queue(operation->kind == SEND ? &other->sends : &other->receives, operation);
     }
-    transport_of(operation)->library->table->operation_close(operation->library);
+    if (operation->cell != NOT_HERE && operation->state != POSTED)
+        transport->free_cell[transport->free_cells++] = operation->cell;
+    remove_spare(transport);
+    transport->library->table->operation_close(operation->library);
     free(operation);
 }
 
@@ -204,40 +282,40 @@ static ls_status delegate_send(shm_operation *operation)
                                                          operation->bytes);
 }
 
-static ls_status write_letter(shm_operation *operation, letter *free_letter)
+static ls_status write_letter(shm_operation *operation, letter *written)
 {
-    free_letter->bytes = operation->bytes;
-    free_letter->channel = operation->channel;
+    written->bytes = operation->bytes;
+    written->channel = operation->channel;
     if (operation->bytes <= INSIDE_MAX) {
-        free_letter->place = INSIDE;
-        memcpy(free_letter->data, operation->source, (size_t)operation->bytes);
+        written->place = INSIDE;
+        memcpy(written->data, operation->source, (size_t)operation->bytes);
         operation->state = DONE;
-    } else if (find_shared(transport_of(operation), operation->source, operation->bytes,
-                           free_letter)) {
-        free_letter->place = SHARED;
-        operation->letter = free_letter;
+    } else if (operation->cell != NOT_HERE &&
+               find_shared(transport_of(operation), operation->source, operation->bytes, written)) {
+        written->place = SHARED;
+        written->cell = operation->cell;
+        atomic_store_explicit(own_cell(operation), 0, memory_order_relaxed);
         operation->state = POSTED;
     } else {
-        free_letter->place = LIBRARY;
+        written->place = LIBRARY;
         LS_TRY(delegate_send(operation));
     }
     return LS_OK;
 }
 
-/* Gives letters to queued sends, in order, as far as there are free ones. */
+/* Writes the letters of queued sends, in order, as far as the box has room. */
 static ls_status post_queued(neighbour *other)
 {
     while (other->sends.first) {
-        letter *next = &other->outgoing[other->posted % LETTERS];
         shm_operation *operation = other->sends.first;
-        int64_t before = other->posted + 1 - LETTERS; /* whose letter it was */
+        letter_slot *slot = &other->outgoing->slot[other->posted % LETTERS];
 
-        if (before > 0 && atomic_load_explicit(&next->taken, memory_order_acquire) != before)
+        if (other->posted - atomic_load_explicit(&other->outgoing->read, memory_order_acquire) ==
+            LETTERS)
             return LS_OK;
         dequeue(&other->sends, NULL, operation);
-        operation->number = ++other->posted;
-        LS_TRY(write_letter(operation, next));
-        atomic_store_explicit(&next->posted, operation->number, memory_order_release);
+        LS_TRY(write_letter(operation, &slot->letter));
+        atomic_store_explicit(&slot->posted, ++other->posted, memory_order_release);
     }
     return LS_OK;
 }
@@ -284,14 +362,106 @@ static ls_status delegate_receive(shm_operation *operation)
                                   operation->type, operation->scratch);
 }
 
+/* Copies what there is of a letter. */
+static void copy_letter(letter *to, const letter *from)
+{
+    size_t used = from->place == INSIDE ? (size_t)from->bytes : 0;
+
+    memcpy(to, from, offsetof(letter, data) + used);
+}
+
+/* Gives a receive its letter. What is to come over MPI is asked for at once, as MPI matches in the
+ * order of asking. */
+static ls_status hand_over(shm_operation *receive, const letter *arrived)
+{
+    copy_letter(&receive->letter, arrived);
+    receive->state = MATCHED;
+    if (arrived->place == LIBRARY && arrived->bytes == receive->bytes)
+        return delegate_receive(receive);
+    return LS_OK;
+}
+
+/* The first receive that waits on a channel leaves the queue; NULL where none does. */
+static shm_operation *take_receive(neighbour *other, int channel)
+{
+    shm_operation *before = NULL;
+    shm_operation *at = other->receives.first;
+
+    for (; at && at->channel != channel; at = at->next)
+        before = at;
+    if (at)
+        dequeue(&other->receives, before, at);
+    return at;
+}
+
+/* Moves a spare to the end of what is kept. */
+static void keep_letter(shm_transport *transport, neighbour *other, const letter *arrived)
+{
+    kept_letter *kept = transport->spare;
+
+    transport->spare = kept->next;
+    copy_letter(&kept->letter, arrived);
+    kept->next = NULL;
+    if (other->first_kept)
+        other->last_kept->next = kept;
+    else
+        other->first_kept = kept;
+    other->last_kept = kept;
+}
+
+/* Empties the box, in order: to receives that wait, and what is left into what is kept. */
+static ls_status empty_box(shm_transport *transport, neighbour *other)
+{
+    for (;;) {
+        letter_slot *slot = &other->incoming->slot[other->read % LETTERS];
+        if (atomic_load_explicit(&slot->posted, memory_order_acquire) != other->read + 1)
+            return LS_OK;
+        shm_operation *receive = take_receive(other, slot->letter.channel);
+        if (!receive && !transport->spare)
+            return LS_OK;
+        if (receive)
+            LS_TRY(hand_over(receive, &slot->letter));
+        else
+            keep_letter(transport, other, &slot->letter);
+        atomic_store_explicit(&other->incoming->read, ++other->read, memory_order_release);
+    }
+}
+
+/* The first letter kept for a channel leaves; NULL where there is none. */
+static kept_letter *take_kept(neighbour *other, int channel)
+{
+    kept_letter *before = NULL;
+    kept_letter *at = other->first_kept;
+
+    for (; at && at->letter.channel != channel; at = at->next)
+        before = at;
+    if (!at)
+        return NULL;
+    if (before)
+        before->next = at->next;
+    else
+        other->first_kept = at->next;
+    if (other->last_kept == at)
+        other->last_kept = before;
+    return at;
+}
+
 static ls_status post_receive_as(shm_operation *operation)
 {
-    neighbour *other = neighbour_at(transport_of(operation), operation->peer);
+    shm_transport *transport = transport_of(operation);
+    neighbour *other = neighbour_at(transport, operation->peer);
 
     if (!other)
         return delegate_receive(operation);
-    enqueue(&other->receives, operation);
-    return LS_OK;
+    kept_letter *kept = take_kept(other, operation->channel);
+    if (!kept) {
+        enqueue(&other->receives, operation);
+        return LS_OK;
+    }
+    ls_status status = hand_over(operation, &kept->letter);
+    kept->next = transport->spare;
+    transport->spare = kept;
+    return status;
 }
 
 static ls_status post_receive(ls_operation *base, int peer, int channel, void *data, int64_t bytes)
@@ -325,70 +495,47 @@ static void take(shm_operation *operation, const void *from)
     operation->state = DONE;
 }
 
-/* Does what the letter says and gives it back. */
-static ls_status read_letter(shm_operation *operation)
+static void take_shared(shm_operation *operation)
 {
     const shm_transport *transport = transport_of(operation);
-    letter *matched = operation->letter;
-    ls_status status = LS_OK;
+    const letter *from = &operation->letter;
+    int member = transport->member[operation->peer];
 
-    if (matched->bytes != operation->bytes)
-        status = LS_FAIL(LS_COMM,
-                         "rank %d sent %lld bytes where %lld were expected of it: every rank must "
-                         "use the same count and algorithm",
-                         operation->peer, (long long)matched->bytes, (long long)operation->bytes);
-    else if (matched->place == INSIDE)
-        take(operation, matched->data);
-    else if (matched->place == SHARED)
-        take(operation,
-             transport->memory[matched->window].part[transport->member[operation->peer]] +
-                 matched->offset);
+    take(operation, transport->memory[from->window].part[member] + from->offset);
+    atomic_store_explicit(&part_of(transport, member)->cell[from->cell].taken, 1,
+                          memory_order_release);
+}
+
+/* Does what the letter says. */
+static ls_status read_letter(shm_operation *operation)
+{
+    const letter *from = &operation->letter;
+
+    LS_FAIL_IF(from->bytes != operation->bytes, LS_COMM,
+               "rank %d sent %lld bytes where %lld were expected of it: every rank must use the "
+               "same count and algorithm",
+               operation->peer, (long long)from->bytes, (long long)operation->bytes);
+    if (from->place == INSIDE)
+        take(operation, from->data);
     else
-        status = delegate_receive(operation);
-    atomic_store_explicit(&matched->taken, operation->number, memory_order_release);
-    return status;
-}
-
-/* The first receive that waits on the letter's channel takes it. What is to come over MPI is asked
- * for at once, as MPI matches in the order of asking. */
-static ls_status claim(neighbour *other, letter *arrived, int64_t number, bool *claimed)
-{
-    shm_operation *before = NULL;
-    shm_operation *at = other->receives.first;
-
-    for (; at && at->channel != arrived->channel; at = at->next)
-        before = at;
-    *claimed = at != NULL;
-    if (!at)
-        return LS_OK;
-    dequeue(&other->receives, before, at);
-    at->letter = arrived;
-    at->number = number;
-    at->state = MATCHED;
-    return arrived->place == LIBRARY && arrived->bytes == at->bytes ? read_letter(at) : LS_OK;
-}
-
-/* Claims letters in their order. Those on channels on which nothing waits yet stay in the box. */
-static ls_status match(neighbour *other)
-{
-    for (int64_t number = other->seen + 1; other->receives.first; number++) {
-        letter *next = &other->incoming[(number - 1) % LETTERS];
-        bool *claimed = &other->claimed[(number - 1) % LETTERS];
-
-        if (number - other->seen > LETTERS ||
-            atomic_load_explicit(&next->posted, memory_order_acquire) != number)
-            return LS_OK;
-        if (!*claimed)
-            LS_TRY(claim(other, next, number, claimed));
-        if (*claimed && number == other->seen + 1) {
-            *claimed = false;
-            other->seen = number;
-        }
-    }
+        take_shared(operation);
     return LS_OK;
 }
 
 /* ---- completion ---- */
+
+/* Everything that can move between this rank and the others on the node, whoever waits for it. */
+static ls_status move_letters(shm_transport *transport)
+{
+    for (int i = 0; i < transport->node_ranks; i++) {
+        neighbour *other = &transport->neighbour[i];
+        if (i == transport->node_rank)
+            continue;
+        LS_TRY(post_queued(other));
+        LS_TRY(empty_box(transport, other));
+    }
+    return LS_OK;
+}
 
 static ls_status test_delegated(shm_operation *operation)
 {
@@ -402,17 +549,13 @@ static ls_status test_delegated(shm_operation *operation)
 
 static ls_status advance(shm_operation *operation)
 {
-    shm_transport *transport = transport_of(operation);
-
-    if (operation->state == QUEUED) {
-        neighbour *other = neighbour_at(transport, operation->peer);
-        LS_TRY(operation->kind == SEND ? post_queued(other) : match(other));
-    }
+    if (operation->state == POSTED &&
+        atomic_load_explicit(own_cell(operation), memory_order_acquire))
+        operation->state = DONE;
+    if (operation->state == QUEUED || operation->state == POSTED)
+        LS_TRY(move_letters(transport_of(operation)));
     if (operation->state == MATCHED)
         LS_TRY(read_letter(operation));
-    if (operation->state == POSTED &&
-        atomic_load_explicit(&operation->letter->taken, memory_order_acquire) == operation->number)
-        operation->state = DONE;
     if (operation->state == DELEGATED)
         LS_TRY(test_delegated(operation));
     return LS_OK;
@@ -495,16 +638,28 @@ static ls_status take_memory(ls_transport *base, int64_t bytes, void **memory)
     return ls_transport_memory(transport->library, bytes, memory);
 }
 
+static void free_letters(kept_letter *first)
+{
+    while (first) {
+        kept_letter *next = first->next;
+        free(first);
+        first = next;
+    }
+}
+
 static void close_transport(ls_transport *base)
 {
     shm_transport *transport = (shm_transport *)base;
 
     for (int i = 0; i < transport->windows; i++)
         ls__window_close(&transport->memory[i]);
-    ls__window_close(&transport->boxes);
+    ls__window_close(&transport->mail);
     ls_transport_close(transport->library);
     if (transport->node != MPI_COMM_NULL)
         MPI_Comm_free(&transport->node);
+    for (int i = 0; transport->neighbour && i < transport->node_ranks; i++)
+        free_letters(transport->neighbour[i].first_kept);
+    free_letters(transport->spare);
     free(transport->neighbour);
     free(transport->member);
     free(transport);
@@ -593,20 +748,21 @@ static ls_status find_spins(shm_transport *transport)
     return LS_OK;
 }
 
-static ls_status open_boxes(shm_transport *transport)
+static ls_status open_mail(shm_transport *transport)
 {
     int ranks = transport->node_ranks;
     int own = transport->node_rank;
 
     if (ranks == 1)
         return LS_OK;
-    LS_TRY(ls__window_open(&transport->boxes, transport->node,
-                           (int64_t)sizeof(letter) * LETTERS * ranks));
+    LS_TRY(ls__window_open(&transport->mail, transport->node,
+                           (int64_t)(sizeof(mail_part) + (size_t)ranks * sizeof(letter_box))));
     for (int i = 0; i < ranks; i++) {
-        transport->neighbour[i].outgoing =
-            (letter *)(void *)transport->boxes.part[i] + own * LETTERS;
-        transport->neighbour[i].incoming = (letter *)(void *)transport->boxes.own + i * LETTERS;
+        transport->neighbour[i].outgoing = &part_of(transport, i)->box[own];
+        transport->neighbour[i].incoming = &part_of(transport, own)->box[i];
     }
+    for (int i = 0; i < CELLS; i++)
+        transport->free_cell[transport->free_cells++] = i;
     return LS_OK;
 }
 
@@ -619,7 +775,7 @@ static ls_status set_up(shm_transport *transport, MPI_Comm communicator)
     LS_TRY(find_members(transport));
     LS_TRY(find_layout(transport, communicator));
     LS_TRY(find_spins(transport));
-    return open_boxes(transport);
+    return open_mail(transport);
 }
 
 /* The same outcome on all ranks, as some nodes may have room and others not. */
