@@ -58,7 +58,8 @@ typedef struct ls_transport_table {
     const char *name;
 
     /* Opens a slot for messages of at most `max_bytes`. LS_NO_MEMORY. Close it before the
-     * transport. Nothing else in this table allocates. */
+     * transport. Nothing else in this table allocates, but to keep messages that come before anyone
+     * asks for them. */
     ls_status (*operation_open)(ls_transport *transport, int64_t max_bytes,
                                 ls_operation **operation);
 

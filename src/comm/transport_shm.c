@@ -12,9 +12,8 @@
  *     SHARED     in a window of the sender's: the receiver reads it there, once, into place or sum
  *     LIBRARY    anywhere else: the receiver is to receive it over MPI
  *
- * So a box empties whichever operations are tested, and no channel holds up another. A receiver can
- * keep as many letters as it has operations open, which is enough where both sides open alike, as
- * they do for a collective.
+ * So a box empties whichever operations are tested, and no channel holds up another. What is kept
+ * stands in a pool that grows where a letter finds it empty, which only the first steps see.
  *
  * To ranks on other nodes everything is MPI's from the start, without letters. */
 #include "lockstep/transport_shm.h"
@@ -133,7 +132,7 @@ typedef struct shm_transport {
     bool warned;
     int free_cell[CELLS]; /* a stack */
     int free_cells;
-    kept_letter *spare; /* one for each operation that is open */
+    kept_letter *spare; /* the pool */
 } shm_transport;
 
 static shm_transport *transport_of(const shm_operation *operation)
@@ -185,37 +184,14 @@ static void dequeue(operation_queue *queue, shm_operation *before, shm_operation
 
 /* ---- life cycle of operations ---- */
 
-static ls_status add_spare(shm_transport *transport)
-{
-    kept_letter *spare = calloc(1, sizeof *spare);
-
-    LS_FAIL_IF(!spare, LS_NO_MEMORY, "no memory for a letter");
-    spare->next = transport->spare;
-    transport->spare = spare;
-    return LS_OK;
-}
-
-/* Where all are in use the last to be given back stays for the transport to free. */
-static void remove_spare(shm_transport *transport)
-{
-    kept_letter *spare = transport->spare;
-
-    if (!spare)
-        return;
-    transport->spare = spare->next;
-    free(spare);
-}
-
 static ls_status operation_open(ls_transport *base, int64_t max_bytes, ls_operation **operation)
 {
     shm_transport *transport = (shm_transport *)base;
     shm_operation *opened = calloc(1, sizeof *opened);
 
     LS_FAIL_IF(!opened, LS_NO_MEMORY, "no memory for an operation");
-    ls_status status = add_spare(transport);
-    if (status == LS_OK)
-        status = transport->library->table->operation_open(transport->library, max_bytes,
-                                                           &opened->library);
+    ls_status status =
+        transport->library->table->operation_open(transport->library, max_bytes, &opened->library);
     if (status != LS_OK) {
         free(opened);
         return status;
@@ -251,7 +227,6 @@ static void operation_close(ls_operation *base)
     }
     if (operation->cell != NOT_HERE && operation->state != POSTED)
         transport->free_cell[transport->free_cells++] = operation->cell;
-    remove_spare(transport);
     transport->library->table->operation_close(operation->library);
     free(operation);
 }
@@ -394,12 +369,21 @@ static shm_operation *take_receive(neighbour *other, int channel)
     return at;
 }
 
-/* Moves a spare to the end of what is kept. */
-static void keep_letter(shm_transport *transport, neighbour *other, const letter *arrived)
+static kept_letter *take_spare(shm_transport *transport)
 {
-    kept_letter *kept = transport->spare;
+    kept_letter *spare = transport->spare;
 
-    transport->spare = kept->next;
+    if (!spare)
+        return malloc(sizeof *spare);
+    transport->spare = spare->next;
+    return spare;
+}
+
+static ls_status keep_letter(shm_transport *transport, neighbour *other, const letter *arrived)
+{
+    kept_letter *kept = take_spare(transport);
+
+    LS_FAIL_IF(!kept, LS_NO_MEMORY, "no memory to keep a message for later");
     copy_letter(&kept->letter, arrived);
     kept->next = NULL;
     if (other->first_kept)
@@ -407,6 +391,7 @@ static void keep_letter(shm_transport *transport, neighbour *other, const letter
     else
         other->first_kept = kept;
     other->last_kept = kept;
+    return LS_OK;
 }
 
 /* Empties the box, in order: to receives that wait, and what is left into what is kept. */
@@ -417,12 +402,8 @@ static ls_status empty_box(shm_transport *transport, neighbour *other)
         if (atomic_load_explicit(&slot->posted, memory_order_acquire) != other->read + 1)
             return LS_OK;
         shm_operation *receive = take_receive(other, slot->letter.channel);
-        if (!receive && !transport->spare)
-            return LS_OK;
-        if (receive)
-            LS_TRY(hand_over(receive, &slot->letter));
-        else
-            keep_letter(transport, other, &slot->letter);
+        LS_TRY(receive ? hand_over(receive, &slot->letter)
+                       : keep_letter(transport, other, &slot->letter));
         atomic_store_explicit(&other->incoming->read, ++other->read, memory_order_release);
     }
 }
