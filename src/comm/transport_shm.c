@@ -368,15 +368,17 @@ static ls_status claim(neighbour *other, letter *arrived, int64_t number, bool *
     return arrived->place == LIBRARY && arrived->bytes == at->bytes ? read_letter(at) : LS_OK;
 }
 
-/* Claims letters in their order. Those on channels on which nothing waits yet stay in the box. */
+/* Claims letters in their order. Those on channels on which nothing waits yet stay in the box. A
+ * letter that was claimed may be in use again for a later number: it is passed over unread. */
 static ls_status match(neighbour *other)
 {
     for (int64_t number = other->seen + 1; other->receives.first; number++) {
         letter *next = &other->incoming[(number - 1) % LETTERS];
         bool *claimed = &other->claimed[(number - 1) % LETTERS];
 
-        if (number - other->seen > LETTERS ||
-            atomic_load_explicit(&next->posted, memory_order_acquire) != number)
+        if (number - other->seen > LETTERS)
+            return LS_OK;
+        if (!*claimed && atomic_load_explicit(&next->posted, memory_order_acquire) != number)
             return LS_OK;
         if (!*claimed)
             LS_TRY(claim(other, next, number, claimed));
