@@ -413,7 +413,7 @@ static ls_status advance(shm_operation *operation)
     if (operation->state == MATCHED)
         LS_TRY(read_letter(operation));
     if (operation->state == POSTED &&
-        atomic_load_explicit(&operation->letter->taken, memory_order_acquire) == operation->number)
+        atomic_load_explicit(&operation->letter->taken, memory_order_acquire) >= operation->number)
         operation->state = DONE;
     if (operation->state == DELEGATED)
         LS_TRY(test_delegated(operation));

@@ -88,6 +88,30 @@ static void test_a_letter_taken_early_is_used_again(void **state)
         get(0, (char)i);
 }
 
+/* A send that nobody has asked about since its letter came back, and went out again. */
+static void test_a_letter_comes_back_twice(void **state)
+{
+    ls_operation *operation = NULL;
+    void *memory = NULL;
+
+    (void)state;
+    assert_ok(ls_transport_memory(transport, LONGEST, &memory));
+    assert_ok(transport->table->operation_open(transport, LONGEST, &operation));
+    if (transport->rank == 0)
+        assert_ok(transport->table->send(operation, 1, 0, memory, LONGEST));
+    if (transport->rank == 1) {
+        assert_ok(transport->table->receive(operation, 0, 0, memory, LONGEST));
+        wait_for(operation);
+    }
+    for (int i = 0; transport->rank == 0 && i < LETTERS; i++)
+        give(0, (char)i);
+    for (int i = 0; transport->rank == 1 && i < LETTERS; i++)
+        get(0, (char)i);
+    MPI_Barrier(MPI_COMM_WORLD);
+    wait_for(operation);
+    transport->table->operation_close(operation);
+}
+
 /* ---- random exchanges ---- */
 
 /* What one rank sends to the next: the same for both, from the seed. */
@@ -245,6 +269,8 @@ static void test_random_exchanges(void **state)
 
 static const struct CMUnitTest tests[] = {
     cmocka_unit_test_setup_teardown(test_a_letter_taken_early_is_used_again, open_transport,
+                                    close_transport),
+    cmocka_unit_test_setup_teardown(test_a_letter_comes_back_twice, open_transport,
                                     close_transport),
     cmocka_unit_test_setup_teardown(test_random_exchanges, open_transport, close_transport),
 };
