@@ -574,12 +574,13 @@ static ls_status find_layout(shm_transport *transport, MPI_Comm communicator)
     int first = transport->base.rank - transport->node_rank;
     bool in_order = first >= 0 && first % size == 0 && transport->member[first] == 0 &&
                     transport->member[first + size - 1] == size - 1;
-    int mine[2] = {in_order ? size : -1, in_order ? -size : 1};
+    int wanted = in_order ? size : 1;
+    int mine[2] = {wanted, -wanted};
     int least[2] = {0};
 
     LS__TRY_MPI(MPI_Allreduce(mine, least, 2, MPI_INT, MPI_MIN, communicator),
                 "comparing the nodes");
-    transport->base.per_node = least[0] == -least[1] ? size : 1;
+    transport->base.per_node = least[0] == -least[1] ? wanted : 1;
     return LS_OK;
 }
 
