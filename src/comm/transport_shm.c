@@ -98,6 +98,7 @@ typedef struct shm_transport {
     ls__window boxes;     /* (node_ranks, LETTERS) letters in each part, by sender */
     ls__window memory[WINDOWS_MAX];
     int windows;
+    int64_t queued; /* sends without a letter, to all neighbours */
     bool warned;
 } shm_transport;
 
@@ -171,8 +172,10 @@ static void operation_close(ls_operation *base)
     shm_operation *operation = (shm_operation *)base;
 
     if (operation->state == QUEUED) {
-        neighbour *other = neighbour_at(transport_of(operation), operation->peer);
+        shm_transport *transport = transport_of(operation);
+        neighbour *other = neighbour_at(transport, operation->peer);
         leave_queue(operation->kind == SEND ? &other->sends : &other->receives, operation);
+        transport->queued -= operation->kind == SEND;
     }
     transport_of(operation)->library->table->operation_close(operation->library);
     free(operation);
@@ -235,10 +238,20 @@ static ls_status post_queued(neighbour *other)
         if (before > 0 && atomic_load_explicit(&next->taken, memory_order_acquire) != before)
             return LS_OK;
         dequeue(&other->sends, NULL, operation);
+        transport_of(operation)->queued--;
         operation->number = ++other->posted;
         LS_TRY(write_letter(operation, next));
         atomic_store_explicit(&next->posted, operation->number, memory_order_release);
     }
+    return LS_OK;
+}
+
+/* Whoever waits for whatever helps these along: the letter that a neighbour waits for may be among
+ * them. */
+static ls_status post_all_queued(shm_transport *transport)
+{
+    for (int i = 0; i < transport->node_ranks && transport->queued > 0; i++)
+        LS_TRY(post_queued(&transport->neighbour[i]));
     return LS_OK;
 }
 
@@ -266,6 +279,7 @@ static ls_status post_send(ls_operation *base, int peer, int channel, const void
     if (!other)
         return delegate_send(operation);
     enqueue(&other->sends, operation);
+    transport->queued++;
     return post_queued(other);
 }
 
@@ -406,10 +420,9 @@ static ls_status advance(shm_operation *operation)
 {
     shm_transport *transport = transport_of(operation);
 
-    if (operation->state == QUEUED) {
-        neighbour *other = neighbour_at(transport, operation->peer);
-        LS_TRY(operation->kind == SEND ? post_queued(other) : match(other));
-    }
+    LS_TRY(post_all_queued(transport));
+    if (operation->state == QUEUED && operation->kind != SEND)
+        LS_TRY(match(neighbour_at(transport, operation->peer)));
     if (operation->state == MATCHED)
         LS_TRY(read_letter(operation));
     if (operation->state == POSTED &&

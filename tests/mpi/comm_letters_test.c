@@ -45,23 +45,23 @@ static void wait_for(ls_operation *operation)
 
 /* ---- out of order ---- */
 
-static void give(int channel, char text)
+static void give(int to, int channel, char text)
 {
     ls_operation *send = NULL;
 
     assert_ok(transport->table->operation_open(transport, 1, &send));
-    assert_ok(transport->table->send(send, 1, channel, &text, 1));
+    assert_ok(transport->table->send(send, to, channel, &text, 1));
     wait_for(send);
     transport->table->operation_close(send);
 }
 
-static void get(int channel, char text)
+static void get(int from, int channel, char text)
 {
     ls_operation *receive = NULL;
     char found = 0;
 
     assert_ok(transport->table->operation_open(transport, 1, &receive));
-    assert_ok(transport->table->receive(receive, 0, channel, &found, 1));
+    assert_ok(transport->table->receive(receive, from, channel, &found, 1));
     wait_for(receive);
     transport->table->operation_close(receive);
     assert_int_equal(found, text);
@@ -73,19 +73,19 @@ static void test_a_letter_taken_early_is_used_again(void **state)
 {
     (void)state;
     if (transport->rank == 0) {
-        give(0, 'a');
-        give(1, 'b');
+        give(1, 0, 'a');
+        give(1, 1, 'b');
     }
     if (transport->rank == 1) {
-        get(1, 'b');
-        get(0, 'a');
+        get(0, 1, 'b');
+        get(0, 0, 'a');
     }
     MPI_Barrier(MPI_COMM_WORLD);
     for (int i = 0; transport->rank == 0 && i < LETTERS; i++)
-        give(0, (char)i);
+        give(1, 0, (char)i);
     MPI_Barrier(MPI_COMM_WORLD);
     for (int i = 0; transport->rank == 1 && i < LETTERS; i++)
-        get(0, (char)i);
+        get(0, 0, (char)i);
 }
 
 /* A send that nobody has asked about since its letter came back, and went out again. */
@@ -104,12 +104,35 @@ static void test_a_letter_comes_back_twice(void **state)
         wait_for(operation);
     }
     for (int i = 0; transport->rank == 0 && i < LETTERS; i++)
-        give(0, (char)i);
+        give(1, 0, (char)i);
     for (int i = 0; transport->rank == 1 && i < LETTERS; i++)
-        get(0, (char)i);
+        get(0, 0, (char)i);
     MPI_Barrier(MPI_COMM_WORLD);
     wait_for(operation);
     transport->table->operation_close(operation);
+}
+
+/* Who waits for an answer alone still sends what there was no letter for: else no answer comes. */
+static void test_a_send_that_waits_for_a_letter_is_not_forgotten(void **state)
+{
+    static const char text[LETTERS + 1];
+    ls_operation *send[LETTERS + 1] = {NULL};
+
+    (void)state;
+    for (int i = 0; transport->rank == 0 && i <= LETTERS; i++) {
+        assert_ok(transport->table->operation_open(transport, 1, &send[i]));
+        assert_ok(transport->table->send(send[i], 1, 0, &text[i], 1));
+    }
+    for (int i = 0; transport->rank == 1 && i <= LETTERS; i++)
+        get(0, 0, 0);
+    if (transport->rank == 1)
+        give(0, 1, 'a');
+    if (transport->rank == 0)
+        get(1, 1, 'a');
+    for (int i = 0; transport->rank == 0 && i <= LETTERS; i++) {
+        wait_for(send[i]);
+        transport->table->operation_close(send[i]);
+    }
 }
 
 /* ---- random exchanges ---- */
@@ -272,6 +295,8 @@ static const struct CMUnitTest tests[] = {
                                     close_transport),
     cmocka_unit_test_setup_teardown(test_a_letter_comes_back_twice, open_transport,
                                     close_transport),
+    cmocka_unit_test_setup_teardown(test_a_send_that_waits_for_a_letter_is_not_forgotten,
+                                    open_transport, close_transport),
     cmocka_unit_test_setup_teardown(test_random_exchanges, open_transport, close_transport),
 };
 
