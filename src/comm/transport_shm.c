@@ -612,7 +612,8 @@ static ls_status take_memory(ls_transport *base, int64_t bytes, void **memory)
         *memory = window->own;
         return LS_OK;
     }
-    LS_FAIL_IF(status != LS_NO_MEMORY, status, "%s", ls_last_error()->text);
+    if (status != LS_NO_MEMORY)
+        return status;
     if (transport->node_rank == 0 && !transport->warned)
         ls__log_warning("%s: these ranks copy through MPI instead", ls_last_error()->text);
     transport->warned = true;
@@ -707,12 +708,13 @@ static ls_status find_layout(shm_transport *transport, MPI_Comm communicator)
     int first = transport->base.rank - transport->node_rank;
     bool in_order = first >= 0 && first % size == 0 && transport->member[first] == 0 &&
                     transport->member[first + size - 1] == size - 1;
-    int mine[2] = {in_order ? size : -1, in_order ? -size : 1};
+    int wanted = in_order ? size : 1;
+    int mine[2] = {wanted, -wanted};
     int least[2] = {0};
 
     LS__TRY_MPI(MPI_Allreduce(mine, least, 2, MPI_INT, MPI_MIN, communicator),
                 "comparing the nodes");
-    transport->base.per_node = least[0] == -least[1] ? size : 1;
+    transport->base.per_node = least[0] == -least[1] ? wanted : 1;
     return LS_OK;
 }
 

@@ -213,22 +213,30 @@ static ls_status stop_here(run *r)
     return ls_fail_from(0, LS_STOPPED, why);
 }
 
+static ls_status write_steps(run *r, const ls__step_metrics *metrics, int count)
+{
+    for (int i = 0; r->writes && i < count; i++)
+        LS_TRY(ls__metrics_step(&r->metrics, &metrics[i]));
+    return LS_OK;
+}
+
 static ls_status take_step(run *r)
 {
-    ls__step_metrics metrics;
-    bool complete = false;
+    ls__step_metrics metrics[2];
+    int complete = 0;
 
-    LS_TRY(ls__trainer_step(&r->trainer, &metrics, &complete));
-    return complete && r->writes ? ls__metrics_step(&r->metrics, &metrics) : LS_OK;
+    ls_status status = ls__trainer_step(&r->trainer, metrics, &complete);
+    ls_status written = write_steps(r, metrics, complete);
+    return status != LS_OK ? status : written;
 }
 
 static ls_status settle(run *r)
 {
     ls__step_metrics metrics;
-    bool complete = false;
+    int complete = 0;
 
     LS_TRY(ls__trainer_settle(&r->trainer, &metrics, &complete));
-    return complete && r->writes ? ls__metrics_step(&r->metrics, &metrics) : LS_OK;
+    return write_steps(r, &metrics, complete);
 }
 
 static ls_status run_steps(run *r)

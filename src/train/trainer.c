@@ -409,28 +409,25 @@ static ls_status settle(ls__trainer *trainer)
     return LS_OK;
 }
 
-ls_status ls__trainer_settle(ls__trainer *trainer, ls__step_metrics *metrics, bool *complete)
+ls_status ls__trainer_settle(ls__trainer *trainer, ls__step_metrics *metrics, int *complete)
 {
-    *complete = !trainer->is_settled;
-    if (!*complete)
+    if (trainer->is_settled)
         return LS_OK;
     LS_TRY(ls__stall_at(settle(trainer), "step %lld", (long long)trainer->step));
-    *metrics = trainer->unsettled;
+    metrics[(*complete)++] = trainer->unsettled;
     return LS_OK;
 }
 
 /* Whether the parameters may come while the next step's forward begins. Audits look at them at
- * once. Where the next step cannot be late this one is not either, so that at most one becomes
- * complete at a time. */
+ * once. */
 static bool may_be_late(const ls__trainer *trainer)
 {
-    return trainer->settings->shard_optimizer && !ls__audit_due(&trainer->audit, trainer->step) &&
-           !ls__audit_due(&trainer->audit, trainer->step + 1);
+    return trainer->settings->shard_optimizer && !ls__audit_due(&trainer->audit, trainer->step);
 }
 
 /* Forward and backward; meanwhile the step before settles, whose metrics then are complete. */
 static ls_status compute_and_settle(ls__trainer *trainer, ls__step_metrics *metrics,
-                                    ls__step_metrics *before, bool *complete)
+                                    ls__step_metrics *before, int *complete)
 {
     double started = ls__clock_seconds();
 
@@ -443,7 +440,7 @@ static ls_status compute_and_settle(ls__trainer *trainer, ls__step_metrics *metr
     return LS_OK;
 }
 
-static ls_status take_step(ls__trainer *trainer, ls__step_metrics *before, bool *complete)
+static ls_status take_step(ls__trainer *trainer, ls__step_metrics *before, int *complete)
 {
     const ls__train_settings *settings = trainer->settings;
     const ls_traffic *traffic = &ls__world_transport(trainer->world)->traffic;
@@ -469,11 +466,12 @@ static ls_status take_step(ls__trainer *trainer, ls__step_metrics *before, bool 
     return LS_OK;
 }
 
-ls_status ls__trainer_step(ls__trainer *trainer, ls__step_metrics *metrics, bool *complete)
+ls_status ls__trainer_step(ls__trainer *trainer, ls__step_metrics *metrics, int *complete)
 {
     char tensors[2 * LS__TENSOR_NAME + 64];
     int64_t step = trainer->step + 1;
 
+    *complete = 0;
     ls__fault_enter_step(step);
     ls__fault_here(LS__FAULT_STEP);
     ls_status status = take_step(trainer, metrics, complete);

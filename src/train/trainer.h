@@ -58,14 +58,15 @@ void ls__trainer_close(ls__trainer *trainer); /* not collective; a zeroed traine
 /* One step: forward and backward of this rank's micro-batches, the gradient's mean over all, clip,
  * update. With a sharded optimizer the updated parameters may still be on their way when it
  * returns: the next step's forward waits for them, bucket by bucket, and anyone else calls
- * ls__trainer_settle first. *complete: the last step that is settled, with its metrics, which is
- * this one or the one before; false: neither.  LS_DIVERGED on all ranks where the gradient is not
- * finite: the parameters are then those before the step. LS_COMM on all ranks where an audit finds
- * that ranks compute or hold different bits. */
-ls_status ls__trainer_step(ls__trainer *trainer, ls__step_metrics *metrics, bool *complete);
+ * ls__trainer_settle first. *complete: how many steps became settled, with their metrics (2) in
+ * order: the one before, this one, both or neither; also where the step then fails. LS_DIVERGED on
+ * all ranks where the gradient is not finite: the parameters are then those before the step.
+ * LS_COMM on all ranks where an audit finds that ranks compute or hold different bits. */
+ls_status ls__trainer_step(ls__trainer *trainer, ls__step_metrics *metrics, int *complete);
 
-/* Waits until all parameters are there. *complete: they were not, and `metrics` are the step's. */
-ls_status ls__trainer_settle(ls__trainer *trainer, ls__step_metrics *metrics, bool *complete);
+/* Waits until all parameters are there. Where they were not, adds one to *complete and puts the
+ * step's metrics at metrics[*complete] as it was. */
+ls_status ls__trainer_settle(ls__trainer *trainer, ls__step_metrics *metrics, int *complete);
 
 /* Rank 0 writes a checkpoint into the folder and removes those beyond settings->keep. */
 ls_status ls__trainer_save(ls__trainer *trainer, const char *checkpoints);

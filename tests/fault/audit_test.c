@@ -97,6 +97,22 @@ static void test_audits_change_nothing(void **state)
         }
 }
 
+/* Parameters may come late between two audits: every step has its line all the same. */
+static void test_late_parameters_between_audits(void **state)
+{
+    static const char *const flags[] = {"--audit-every",      "4",   "--shard-optimizer",
+                                        "--checkpoint-every", "100", NULL};
+    const char *run = next_run();
+    ls__process p;
+
+    (void)state;
+    ls__training_run(&(ls__training){.run = run, .ranks = 2, .flags = flags}, &p);
+    assert_exit(p, 0);
+    ls__process_free(&p);
+    ls__assert_every_step(run, 12);
+    assert_string_equal(ls__training_digest(run), ls__training_undisturbed(12));
+}
+
 /* Dropout is a function of the sample, not of who computes it. */
 static void test_dropout_is_audited(void **state)
 {
@@ -120,9 +136,12 @@ static void test_dropout_is_audited(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_flipped_gradient),   cmocka_unit_test(test_flipped_parameter),
-        cmocka_unit_test(test_unaudited),          cmocka_unit_test(test_audits_change_nothing),
+        cmocka_unit_test(test_flipped_gradient),
+        cmocka_unit_test(test_flipped_parameter),
+        cmocka_unit_test(test_unaudited),
+        cmocka_unit_test(test_audits_change_nothing),
         cmocka_unit_test(test_dropout_is_audited),
+        cmocka_unit_test(test_late_parameters_between_audits),
     };
 
     return cmocka_run_group_tests(tests, ls__training_set_up, NULL);

@@ -150,6 +150,23 @@ static void test_gradient_that_is_not_finite(void **state)
     }
 }
 
+/* What the step before had done is told, though its parameters came during the step that failed. */
+static void test_late_parameters_before_a_gradient_that_is_not_finite(void **state)
+{
+    static const char *const flags[] = {"--shard-optimizer", "--checkpoint-every", "100", NULL};
+    const char *run = ls__test_path("late-not-finite");
+    ls__process p;
+
+    (void)state;
+    ls__training_run(
+        &(ls__training){
+            .fault = "inf:rank=1:step=6:element=300", .run = run, .ranks = 2, .flags = flags},
+        &p);
+    assert_exit(p, 3);
+    ls__process_free(&p);
+    ls__assert_every_step(run, 5);
+}
+
 static void refused(const char *fault, const char *part)
 {
     ls__process p;
@@ -194,6 +211,7 @@ static void test_once(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_late_parameters_before_a_gradient_that_is_not_finite),
         cmocka_unit_test(test_malformed_faults),
         cmocka_unit_test(test_killed_at_a_step),
         cmocka_unit_test(test_killed_inside_a_collective),

@@ -94,23 +94,55 @@ void ls__training_run(const ls__training *training, ls__process *result)
 
 /* ---- what a run left ---- */
 
-/* The last whole line of the metrics that is of a step; false where there is none. */
-static bool last_line(const char *run, char *found)
+static FILE *open_metrics(const char *run)
 {
     char path[LS__PATH_SIZE];
+
+    assert_ok(ls__path_join(path, run, "metrics.jsonl"));
+    return fopen(path, "r");
+}
+
+/* The next whole line of the metrics that is of a step, (LINE); false where there is none. */
+static bool next_line(FILE *file, char *line)
+{
+    while (file && fgets(line, LINE, file))
+        if (strncmp(line, "{\"step\": ", 9) == 0 && strstr(line, "\"lr\"") && strchr(line, '\n'))
+            return true;
+    return false;
+}
+
+static int64_t step_of(const char *line)
+{
+    return strtoll(line + 9, NULL, 10);
+}
+
+/* The last such line; false where there is none. */
+static bool last_line(const char *run, char *found)
+{
+    FILE *file = open_metrics(run);
     char line[LINE];
     bool any = false;
 
-    assert_ok(ls__path_join(path, run, "metrics.jsonl"));
-    FILE *file = fopen(path, "r");
-    while (file && fgets(line, sizeof line, file))
-        if (strncmp(line, "{\"step\": ", 9) == 0 && strchr(line, '\n')) {
-            snprintf(found, LINE, "%s", line);
-            any = true;
-        }
+    while (next_line(file, line)) {
+        snprintf(found, LINE, "%s", line);
+        any = true;
+    }
     if (file)
         fclose(file);
     return any;
+}
+
+void ls__assert_every_step(const char *run, int64_t last)
+{
+    FILE *file = open_metrics(run);
+    char line[LINE];
+    int64_t step = 0;
+
+    assert_non_null(file);
+    while (next_line(file, line))
+        assert_int_equal(step_of(line), ++step);
+    assert_int_equal(step, last);
+    fclose(file);
 }
 
 const char *ls__training_digest(const char *run)
@@ -129,7 +161,7 @@ int64_t ls__training_last_step(const char *run)
 {
     char line[LINE];
 
-    return last_line(run, line) ? strtoll(line + 9, NULL, 10) : 0;
+    return last_line(run, line) ? step_of(line) : 0;
 }
 
 int64_t ls__training_checkpoint(const char *run)

@@ -26,6 +26,8 @@ void ls__training_run(const ls__training *training, ls__process *result);
 const char *ls__training_digest(const char *run);
 /* The last step in a run's metrics, 0 where there is none. */
 int64_t ls__training_last_step(const char *run);
+/* Asserts that the steps in a run's metrics are 1 to `last`, each once and in order. */
+void ls__assert_every_step(const char *run, int64_t last);
 /* The step of a run's newest whole checkpoint, 0 where there is none. */
 int64_t ls__training_checkpoint(const char *run);
 
