@@ -162,16 +162,17 @@ ls_status ls__metrics_step(ls__metrics *metrics, const ls__step_metrics *s)
     char norm[32];
     char digest[LS__DIGEST_TEXT];
 
-    snprintf(
-        line, sizeof line,
-        "{\"step\": %lld, \"loss\": %s, \"lr\": %.9g, \"grad_norm\": %s, \"%s\": %.1f, "
-        "\"step_ms\": %.3f, \"compute_ms\": %.3f, \"comm_ms\": %.3f, \"hidden_ms\": %.3f, "
-        "\"bytes_sent\": %lld, "
-        "\"digest\": \"%s\"}",
-        (long long)s->step, number(loss, sizeof loss, s->loss), s->lr,
-        number(norm, sizeof norm, s->grad_norm), metrics->images ? "images_per_s" : "tokens_per_s",
-        s->items / s->seconds, 1e3 * s->seconds, 1e3 * s->compute_seconds, 1e3 * s->comm_seconds,
-        1e3 * s->hidden_seconds, (long long)s->bytes_sent, ls__digest_format(s->digest, digest));
+    snprintf(line, sizeof line,
+             "{\"step\": %lld, \"loss\": %s, \"lr\": %.9g, \"grad_norm\": %s, \"%s\": %.1f, "
+             "\"step_ms\": %.3f, \"compute_ms\": %.3f, \"comm_ms\": %.3f, \"hidden_ms\": %.3f, "
+             "\"bytes_sent\": %lld, \"flops\": %lld, "
+             "\"digest\": \"%s\"}",
+             (long long)s->step, number(loss, sizeof loss, s->loss), s->lr,
+             number(norm, sizeof norm, s->grad_norm),
+             metrics->images ? "images_per_s" : "tokens_per_s", s->items / s->seconds,
+             1e3 * s->seconds, 1e3 * s->compute_seconds, 1e3 * s->comm_seconds,
+             1e3 * s->hidden_seconds, (long long)s->bytes_sent, (long long)s->flops,
+             ls__digest_format(s->digest, digest));
     show_progress(metrics, s);
     return ls__metrics_line(metrics, line);
 }

@@ -1,6 +1,7 @@
 /* metrics.jsonl, an object a line, and the progress line. Rank 0 writes.
  *
- *     {"run": ...}          once at the top: version, ranks, model, parameters, BLAS core, hosts
+ *     {"run": ...}          once at the top: version, ranks, model, parameters, BLAS core, hosts,
+ * and rank 0's memory: bytes by category, and by how much it grew in set-up
  *     {"step": n, ...}      a step, or with val_loss an evaluation after it */
 #ifndef LS_TRAIN_METRICS_H
 #define LS_TRAIN_METRICS_H
@@ -32,6 +33,7 @@ typedef struct ls__step_metrics {
     double comm_seconds;   /* in the gradient's all-reduce, after backward */
     double hidden_seconds; /* of compute_seconds: part of the all-reduce was under way */
     int64_t bytes_sent;    /* by this rank, in it */
+    int64_t flops;         /* of this rank's matrix products */
     ls__digest digest;     /* of all parameters after the update */
 } ls__step_metrics;
 

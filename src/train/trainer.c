@@ -396,6 +396,7 @@ static ls_status take_step(ls__trainer *trainer, ls__step_metrics *metrics)
     const ls_traffic *traffic = &ls__world_transport(trainer->world)->traffic;
     double started = ls__clock_seconds();
     int64_t sent = traffic->sent_bytes;
+    int64_t flops = ls__gemm_flops();
 
     compute(trainer);
     metrics->compute_seconds = ls__clock_seconds() - started;
@@ -410,6 +411,7 @@ static ls_status take_step(ls__trainer *trainer, ls__step_metrics *metrics)
     metrics->loss = trainer->loss;
     metrics->items = (double)settings->batch * (double)trainer->model->context;
     metrics->bytes_sent = traffic->sent_bytes - sent;
+    metrics->flops = ls__gemm_flops() - flops;
     if (ls__world_rank(trainer->world) == 0)
         metrics->digest = ls__digest_of(trainer->parameters,
                                         (size_t)trainer->model->tensors.total * sizeof(float));
