@@ -67,6 +67,12 @@ ls_status ls__metrics_eval(ls__metrics *metrics, const ls__eval_metrics *eval);
  * ... each with a digest. */
 ls_status ls__metrics_read_digests(const char *path, ls__digest **digests, int64_t *count);
 
+/* The numbers behind "key" in the file's lines, in order, at most `most` of them; *count is how
+ * many. With `object`, only in lines that have that object, and within or after it. A null is NAN.
+ * LS_BAD_INPUT where the file cannot be read. */
+ls_status ls__metrics_read_numbers(const char *path, const char *object, const char *key,
+                                   double *numbers, int most, int *count);
+
 /* On how many ranks the run went when it was started or resumed last; 0 where nothing tells. */
 int64_t ls__metrics_last_ranks(const char *path);
 
