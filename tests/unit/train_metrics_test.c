@@ -312,9 +312,9 @@ static void test_numbers_are_read(void **state)
     assert_near(numbers[2], 1.5, 0);
     assert_ok(ls__metrics_read_numbers(path, NULL, "val_loss", numbers, 3, &count));
     assert_int_equal(count, 0);
-    assert_status(
+    assert_fails(
         ls__metrics_read_numbers(ls__test_path("absent"), NULL, "loss", numbers, 3, &count),
-        LS_BAD_INPUT);
+        LS_BAD_INPUT, "is it the folder of a run?");
 }
 
 int main(void)
