@@ -534,6 +534,7 @@ ls_status ls__cli_plan_check(int argc, char **argv)
     ls__parsed parsed;
     int outside = 0;
 
+    LS_TRY(ls__cli_refuse_mpi("plan --check", "starts mpirun itself"));
     LS_TRY(ls__options_parse(&table, &check, argc, argv, &parsed));
     if (parsed.help) {
         ls__options_help(&table, stdout);
