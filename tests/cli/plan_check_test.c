@@ -31,7 +31,7 @@ static void test_memory_operations_and_bytes(void **state)
                        .timeout_s = 120},
         &p);
     assert_exit(p, 0);
-    assert_int_equal(count(p.out, " ok "), 11 * CONFIGURATIONS);
+    assert_int_equal(count(p.out, " ok\n"), 11 * CONFIGURATIONS);
     assert_non_null(strstr(p.out, "every row is within its bar"));
     assert_ok(ls__file_read_text(path, json, sizeof json));
     assert_int_equal(count(json, "\"verdict\": \"ok\""), 11 * CONFIGURATIONS);
