@@ -1,5 +1,8 @@
 #include "plan/pace.h"
 
+#include "plan/flops.h"
+#include "plan/memory.h"
+
 static int64_t micro_batches(const ls__plan_run *run)
 {
     int64_t all = run->batch / run->micro_batch;
@@ -21,14 +24,21 @@ static double mlp_flops(const ls__plan_run *run)
     return 2 * (products + 3.0 * (double)(from * run->classes));
 }
 
-/* Of one sequence: the layers' 12 C^2 weights, the head, and attention's two products. */
+/* Of one sequence: what `plan compute` says of the model. */
 static double gpt_flops(const ls__plan_run *run)
 {
-    double width = (double)run->width;
-    double context = (double)run->context;
-    double weights = (double)run->layers * 12 * width * width + width * (double)run->classes;
+    ls__plan_model model = {.family = LS__PLAN_GPT,
+                            .layers = run->layers,
+                            .width = run->width,
+                            .heads = run->heads,
+                            .key_value_heads = run->heads,
+                            .ffn = 4 * run->width,
+                            .context = run->context,
+                            .vocabulary = run->classes,
+                            .experts = 1,
+                            .active_experts = 1};
 
-    return 3 * context * (2 * weights + (double)run->layers * 4 * context * width);
+    return ls__plan_step_flops(&model, 1, LS__PLAN_RECOMPUTE_NONE);
 }
 
 double ls__plan_run_flops(const ls__plan_run *run)
