@@ -87,7 +87,9 @@ static const ls__option_table table = {
         "budget's (src/plan/law.h). The exponent q says how the best size grows, P = k C^q.\n"
         "\n"
         "The defaults take about ten minutes on two cores; time goes with the sum of the\n"
-        "budgets times --sizes. Models as small as these are no guide to large ones.\n",
+        "budgets times --sizes. Tokens count each time they are seen. Models as small as these "
+        "are\n"
+        "no guide to large ones.\n",
 };
 
 /* ---- the grid ---- */
