@@ -137,8 +137,9 @@ static int64_t machine_available(void)
     return kib * 1024;
 }
 
-/* The number in a file of a group, in the line that begins with `key`; -1 where there is none. */
-static int64_t group_value(const char *folder, const char *name, const char *key)
+/* The number in a file of the kernel's, in the line that begins with `key`; -1 where there is none.
+ */
+static int64_t value_of(const char *folder, const char *name, const char *key)
 {
     char path[LS__PATH_SIZE];
     char line[128];
@@ -161,10 +162,10 @@ static int64_t group_value(const char *folder, const char *name, const char *key
  * container up to its limit soon. INT64_MAX where it has no limit. */
 static int64_t group_available(const char *folder)
 {
-    int64_t limit = group_value(folder, "memory.max", "");
-    int64_t used = group_value(folder, "memory.current", "");
-    int64_t active = group_value(folder, "memory.stat", "active_file ");
-    int64_t inactive = group_value(folder, "memory.stat", "inactive_file ");
+    int64_t limit = value_of(folder, "memory.max", "");
+    int64_t used = value_of(folder, "memory.current", "");
+    int64_t active = value_of(folder, "memory.stat", "active_file ");
+    int64_t inactive = value_of(folder, "memory.stat", "inactive_file ");
 
     if (limit < 0 || used < 0) /* "max" is no number */
         return INT64_MAX;
@@ -218,4 +219,12 @@ int64_t ls__memory_available(void)
     /* 0 would mean that the machine does not tell. */
     int64_t least = group < machine ? group : machine;
     return least > 0 ? least : 1;
+}
+
+int64_t ls__memory_resident(void)
+{
+    int64_t own = value_of("/proc/self", "smaps_rollup", "Pss_Anon:");
+    int64_t shared = value_of("/proc/self", "smaps_rollup", "Pss_Shmem:");
+
+    return own < 0 || shared < 0 ? 0 : (own + shared) * 1024;
 }

@@ -59,6 +59,10 @@ const char *ls__category_name(ls__category category);
  * give out now; 0 where the machine does not tell. */
 int64_t ls__memory_available(void);
 
+/* Bytes of memory, files aside, that this process holds now; what it shares with others counts in
+ * equal parts. 0 where the machine does not tell. */
+int64_t ls__memory_resident(void);
+
 /* The control group's part of it, from a file like /proc/self/cgroup and the folder of all groups;
  * INT64_MAX where no limit is set. */
 int64_t ls__cgroup_available(const char *self, const char *root);

@@ -14,6 +14,7 @@ typedef enum ls__stream {
     LS__STREAM_ORDER,   /* order of the samples; index: see data/sampler.h */
     LS__STREAM_DROPOUT, /* dropout masks; index: see math/ops.h */
     LS__STREAM_SAMPLE,  /* text generation; index: position */
+    LS__STREAM_RESAMPLE /* the bootstrap of fits; index: see plan/law.c */
 } ls__stream;
 
 typedef struct ls__random4 {

@@ -27,6 +27,7 @@ ls_status ls__cli_bench(int argc, char **argv);
 ls_status ls__cli_bench_allreduce(int argc, char **argv);
 ls_status ls__cli_bench_simulate(int argc, char **argv);
 ls_status ls__cli_plan(int argc, char **argv);
+ls_status ls__cli_scaling(int argc, char **argv);
 
 /* Runs the entry that argv[1] names; where it is `alone` and mpirun started several, refuses.
  * `command` is what the list belongs to, "lockstep". LS_BAD_USAGE with the nearest name where there

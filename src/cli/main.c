@@ -16,6 +16,7 @@ static const ls__cli_entry commands[] = {
     {"diff", "find the first step and tensor at which two runs differ", ls__cli_diff, true},
     {"bench", "measure collectives", ls__cli_bench, false},
     {"plan", "say what training will cost before it is run", ls__cli_plan, true},
+    {"scaling", "train a grid of small models and fit a scaling law", ls__cli_scaling, false},
 };
 
 int main(int argc, char **argv)

@@ -256,6 +256,7 @@ static const ls__cli_entry commands[] = {
     {"network", "what collectives cost as ranks grow", ls__cli_plan_network, false},
     {"layout", "the fastest tensor x pipeline x data", ls__cli_plan_layout, false},
     {"optimal", "how large a model, on how many tokens", ls__cli_plan_optimal, false},
+    {"--check", "all of that against runs on this machine", ls__cli_plan_check, false},
 };
 
 ls_status ls__cli_plan(int argc, char **argv)

@@ -91,5 +91,6 @@ ls_status ls__cli_plan_compute(int argc, char **argv);
 ls_status ls__cli_plan_network(int argc, char **argv);
 ls_status ls__cli_plan_layout(int argc, char **argv);
 ls_status ls__cli_plan_optimal(int argc, char **argv);
+ls_status ls__cli_plan_check(int argc, char **argv);
 
 #endif

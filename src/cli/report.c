@@ -31,20 +31,26 @@ static int width_of(const ls__column *column)
     return most > least ? most : least;
 }
 
-static void print_text(const ls__column *column, const char *text)
+/* Texts stand on the left, numbers on the right; a text that ends a line is not padded. */
+static void print_text(const ls__report *report, int index, const char *text)
 {
-    if (column->kind == LS__COLUMN_TEXT)
+    const ls__column *column = &report->column[index];
+
+    if (column->kind != LS__COLUMN_TEXT)
+        printf("%*s", width_of(column), text);
+    else if (index + 1 < report->columns)
         printf("%-*s", width_of(column), text);
     else
-        printf("%*s", width_of(column), text);
+        printf("%s", text);
 }
 
-static void print_number(const ls__column *column, double number)
+static void print_number(const ls__report *report, int index, double number)
 {
+    const ls__column *column = &report->column[index];
     double shown = column->scale > 0 ? number / column->scale : number;
 
     if (!isfinite(number))
-        print_text(column, "-");
+        print_text(report, index, "-");
     else if (column->kind == LS__COLUMN_FIXED)
         printf("%*.*f", width_of(column), column->digits, shown);
     else
@@ -56,7 +62,7 @@ static void print_heading(const ls__report *report)
     for (int line = 0; line < 2; line++)
         for (int i = 0; i < report->columns; i++) {
             const ls__column *column = &report->column[i];
-            print_text(column, line == 0 ? column->title : column->unit);
+            print_text(report, i, line == 0 ? column->title : column->unit);
             fputs(i + 1 < report->columns ? "  " : "\n", stdout);
         }
 }
@@ -117,9 +123,9 @@ void ls__report_row(ls__report *report, const ls__cell *cell)
     for (int i = 0; i < report->columns; i++) {
         const ls__column *column = &report->column[i];
         if (column->kind == LS__COLUMN_TEXT)
-            print_text(column, cell[i].text);
+            print_text(report, i, cell[i].text);
         else
-            print_number(column, cell[i].number);
+            print_number(report, i, cell[i].number);
         fputs(i + 1 < report->columns ? "  " : "\n", stdout);
     }
     if (report->json)

@@ -1,16 +1,15 @@
 /* lockstep verify: the same training on several numbers of ranks, by several algorithms, in several
  * buckets, sharded or not: one chain of digests, or not. */
-#include <ftw.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/file.h"
-#include "base/log.h"
 #include "base/options.h"
 #include "base/units.h"
 #include "cli/commands.h"
 #include "cli/launch.h"
+#include "cli/runs.h"
 #include "cli/start.h"
 #include "lockstep/schedule.h"
 #include "train/compare.h"
@@ -18,7 +17,7 @@
 #include "train/run_folder.h"
 #include "train/settings.h"
 
-enum { OPTIONS_MAX = 64, LOG_TAIL = 2048, VARIANTS_MAX = 512, SMALL_BUCKET = 16384 };
+enum { OPTIONS_MAX = 64, VARIANTS_MAX = 512, SMALL_BUCKET = 16384 };
 
 /* Any flag of train, a list of rank counts in place of one, and what is our own. */
 typedef struct verify_settings {
@@ -47,17 +46,6 @@ static const ls__option own_options[] = {
      offsetof(verify_settings, tolerance), 0, 1e30, LS__OPTION_REAL, LS__SCOPE_RUN, 0},
 };
 
-/* Flags of train that have no meaning here, though a run's config.ini holds them. */
-static const char *const not_ours[] = {"resume", "restarts", "min-ranks", NULL};
-
-static bool is_ours(const char *name)
-{
-    for (const char *const *other = not_ours; *other; other++)
-        if (strcmp(*other, name) == 0)
-            return false;
-    return true;
-}
-
 /* Train's table with a few rows of our own. */
 static void make_table(ls__option_table *table, ls__option *rows)
 {
@@ -65,7 +53,7 @@ static void make_table(ls__option_table *table, ls__option *rows)
 
     for (int i = 0; i < ls__train_options.count; i++) {
         ls__option row = ls__train_options.option[i];
-        if (!is_ours(row.name))
+        if (ls__runs_leave_out(row.name))
             continue;
         if (strcmp(row.name, "ranks") == 0)
             row = rank_list;
@@ -85,34 +73,8 @@ static void make_table(ls__option_table *table, ls__option *rows)
         .operands = "",
         .option = rows,
         .count = count,
-        .passed_over = not_ours,
+        .passed_over = ls__runs_left_out,
     };
-}
-
-/* ---- the folder of the runs ---- */
-
-static int remove_entry(const char *path, const struct stat *info, int kind, struct FTW *at)
-{
-    (void)info;
-    (void)kind;
-    (void)at;
-    return remove(path);
-}
-
-static void remove_folder(const char *folder)
-{
-    if (nftw(folder, remove_entry, 16, FTW_DEPTH | FTW_PHYS) != 0)
-        ls__log_warning("cannot remove %s", folder);
-}
-
-static ls_status make_temporary(char *folder)
-{
-    const char *parent = getenv("TMPDIR");
-
-    LS_TRY(ls__path_join(folder, parent && *parent ? parent : "/tmp", "lockstep-verify-XXXXXX"));
-    if (!mkdtemp(folder))
-        return ls__fail_errno("make the folder", folder);
-    return LS_OK;
 }
 
 /* ---- one way to train ---- */
@@ -139,60 +101,12 @@ static void free_outcome(outcome *o)
     o->digests = NULL;
 }
 
-/* The end of what a failed run printed is what says why. */
-static ls_status tell_failure(const char *log, int64_t ranks, ls_status status)
-{
-    static char text[1 << 20];
-    char *from = text;
-
-    if (status == LS_STOPPED)
-        return LS_FAIL(status,
-                       "verify was told to stop: the training on %lld rank%s is not "
-                       "done",
-                       (long long)ranks, ranks == 1 ? "" : "s");
-
-    if (ls__file_read_text(log, text, sizeof text) != LS_OK)
-        text[0] = '\0';
-    size_t length = strlen(text);
-    if (length > LOG_TAIL)
-        from += length - LOG_TAIL;
-    fputs(from, stderr);
-    if (ls_last_error()->rank < 0)
-        ls__log_error();
-    return LS_FAIL(status, "the training on %lld rank%s failed: its last words are above",
-                   (long long)ranks, ranks == 1 ? "" : "s");
-}
-
-/* `lockstep train` with all of these settings spelled out. */
-static ls_status train(const ls__train_settings *settings, const char *log, int64_t ranks)
-{
-    static char words[OPTIONS_MAX][LS__TEXT_MAX + 64];
-    static char value[LS__TEXT_MAX];
-    const char *arguments[OPTIONS_MAX + 1] = {"train"};
-    ls__launch launch = {.ranks = ranks, .arguments = arguments, .log = log, .min_ranks = 1};
-    int count = 1;
-
-    for (int i = 0; i < ls__train_options.count; i++) {
-        const char *name = ls__train_options.option[i].name;
-        if (strcmp(name, "ranks") == 0 || !is_ours(name))
-            continue;
-        ls__options_format(&ls__train_options, settings, i, value, sizeof value);
-        snprintf(words[count], sizeof words[count], "--%s=%s", name, value);
-        arguments[count] = words[count];
-        count++;
-    }
-    launch.argc = count;
-    ls_status status = ls__launch_run(&launch);
-    return status == LS_OK ? LS_OK : tell_failure(log, ranks, status);
-}
-
 /* Trains in a folder of its own, then reads what the run left. */
 static ls_status run_variant(const verify_settings *settings, const variant *v, const char *folder,
                              int number, outcome *o)
 {
     static ls__train_settings of_run;
     char name[64];
-    char log[LS__PATH_SIZE];
     ls__run_folder files;
 
     of_run = settings->train;
@@ -202,9 +116,7 @@ static ls_status run_variant(const verify_settings *settings, const variant *v, 
     of_run.reduce = v->reduce;
     snprintf(name, sizeof name, "run-%d-on-%lld", number, (long long)v->ranks);
     LS_TRY(ls__path_join(of_run.run, folder, name));
-    snprintf(name, sizeof name, "run-%d-on-%lld.log", number, (long long)v->ranks);
-    LS_TRY(ls__path_join(log, folder, name));
-    LS_TRY(train(&of_run, log, v->ranks));
+    LS_TRY(ls__runs_train("verify", &of_run, v->ranks));
     LS_TRY(ls__run_folder_name(&files, of_run.run));
     LS_TRY(ls__metrics_read_digests(files.metrics, &o->digests, &o->steps));
     return ls__load_run(&o->loaded, of_run.run, -1, 1, 0);
@@ -410,12 +322,12 @@ static ls_status verify_in_temporary(verify_settings *settings)
 {
     char folder[LS__PATH_SIZE];
 
-    LS_TRY(make_temporary(folder));
+    LS_TRY(ls__runs_folder_make(folder, "lockstep-verify-XXXXXX"));
     snprintf(settings->train.run, sizeof settings->train.run, "%s", folder);
     ls_status status = check_settings(settings);
     if (status == LS_OK)
         status = verify_in(settings, folder);
-    remove_folder(folder);
+    ls__runs_folder_remove(folder);
     return status;
 }
 

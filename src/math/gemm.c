@@ -5,6 +5,8 @@
 #include <limits.h>
 #include <stdbool.h>
 
+static int64_t flops;
+
 static bool fits(int64_t size)
 {
     return size >= 0 && size <= INT_MAX;
@@ -20,8 +22,14 @@ void ls__gemm(ls__op op_a, ls__op op_b, int64_t m, int64_t n, int64_t k, float a
               int64_t ldc)
 {
     assert(fits(m) && fits(n) && fits(k) && fits(lda) && fits(ldb) && fits(ldc));
+    flops += 2 * m * n * k;
     cblas_sgemm(CblasRowMajor, transposition(op_a), transposition(op_b), (int)m, (int)n, (int)k,
                 alpha, a, (int)lda, b, (int)ldb, beta, c, (int)ldc);
+}
+
+int64_t ls__gemm_flops(void)
+{
+    return flops;
 }
 
 void ls__gemm_start(void)

@@ -20,6 +20,9 @@ void ls__gemm(ls__op op_a, ls__op op_b, int64_t m, int64_t n, int64_t k, float a
               const float *a, int64_t lda, const float *b, int64_t ldb, float beta, float *c,
               int64_t ldc);
 
+/* Floating-point operations of all products so far, 2 m n k each. */
+int64_t ls__gemm_flops(void);
+
 /* Sets one BLAS thread in this process. Call it once, before the first product. */
 void ls__gemm_start(void);
 

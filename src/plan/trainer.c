@@ -100,7 +100,7 @@ static int64_t bucket_units(const ls__plan_run *run)
     return wanted < 1 ? 1 : wanted < units ? wanted : units;
 }
 
-static int64_t bucket_count(const ls__plan_run *run)
+int64_t ls__plan_run_buckets(const ls__plan_run *run)
 {
     int64_t units = padded(run) / LS__PLAN_UNIT;
     int64_t each = bucket_units(run);
@@ -118,7 +118,7 @@ static int64_t block_units(const ls__plan_run *run, int64_t units, int64_t rank)
 static int64_t owned_units(const ls__plan_run *run, int64_t rank)
 {
     int64_t full = bucket_units(run);
-    int64_t buckets = bucket_count(run);
+    int64_t buckets = ls__plan_run_buckets(run);
     int64_t last = padded(run) / LS__PLAN_UNIT - (buckets - 1) * full;
 
     return (buckets - 1) * block_units(run, full, rank) + block_units(run, last, rank);
@@ -157,7 +157,7 @@ static int64_t norms_scratch(const ls__plan_run *run)
 
 static int64_t communication(const ls__plan_run *run)
 {
-    int64_t buckets = bucket_count(run);
+    int64_t buckets = ls__plan_run_buckets(run);
     int64_t lane = run->exact ? DOUBLE : FLOAT;
     int64_t scratch =
         blocks_in_flight(run) * block_units(run, bucket_units(run), 0) * LS__PLAN_UNIT * lane;

@@ -52,6 +52,7 @@ typedef struct ls__plan_run {
 } ls__plan_run;
 
 int64_t ls__plan_run_parameters(const ls__plan_run *run);
+int64_t ls__plan_run_buckets(const ls__plan_run *run);
 
 /* booked[category] in bytes, as ls__arena_booked gives them. */
 void ls__plan_run_memory(const ls__plan_run *run, int64_t booked[LS__CATEGORY_COUNT]);

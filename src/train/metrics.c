@@ -162,16 +162,17 @@ ls_status ls__metrics_step(ls__metrics *metrics, const ls__step_metrics *s)
     char norm[32];
     char digest[LS__DIGEST_TEXT];
 
-    snprintf(
-        line, sizeof line,
-        "{\"step\": %lld, \"loss\": %s, \"lr\": %.9g, \"grad_norm\": %s, \"%s\": %.1f, "
-        "\"step_ms\": %.3f, \"compute_ms\": %.3f, \"comm_ms\": %.3f, \"hidden_ms\": %.3f, "
-        "\"bytes_sent\": %lld, "
-        "\"digest\": \"%s\"}",
-        (long long)s->step, number(loss, sizeof loss, s->loss), s->lr,
-        number(norm, sizeof norm, s->grad_norm), metrics->images ? "images_per_s" : "tokens_per_s",
-        s->items / s->seconds, 1e3 * s->seconds, 1e3 * s->compute_seconds, 1e3 * s->comm_seconds,
-        1e3 * s->hidden_seconds, (long long)s->bytes_sent, ls__digest_format(s->digest, digest));
+    snprintf(line, sizeof line,
+             "{\"step\": %lld, \"loss\": %s, \"lr\": %.9g, \"grad_norm\": %s, \"%s\": %.1f, "
+             "\"step_ms\": %.3f, \"compute_ms\": %.3f, \"comm_ms\": %.3f, \"hidden_ms\": %.3f, "
+             "\"bytes_sent\": %lld, \"flops\": %lld, "
+             "\"digest\": \"%s\"}",
+             (long long)s->step, number(loss, sizeof loss, s->loss), s->lr,
+             number(norm, sizeof norm, s->grad_norm),
+             metrics->images ? "images_per_s" : "tokens_per_s", s->items / s->seconds,
+             1e3 * s->seconds, 1e3 * s->compute_seconds, 1e3 * s->comm_seconds,
+             1e3 * s->hidden_seconds, (long long)s->bytes_sent, (long long)s->flops,
+             ls__digest_format(s->digest, digest));
     show_progress(metrics, s);
     return ls__metrics_line(metrics, line);
 }
@@ -262,15 +263,22 @@ static ls_status take_lines(digest_list *list, FILE *file)
     return status;
 }
 
+static ls_status open_to_read(const char *path, FILE **file)
+{
+    *file = fopen(path, "r");
+    LS_FAIL_IF(!*file && errno != ENOENT, LS_IO, "cannot open %s: %s", path, strerror(errno));
+    LS_FAIL_IF(!*file, LS_BAD_INPUT, "cannot open %s: is it the folder of a run?", path);
+    return LS_OK;
+}
+
 ls_status ls__metrics_read_digests(const char *path, ls__digest **digests, int64_t *count)
 {
     digest_list list = {.path = path};
-    FILE *file = fopen(path, "r");
+    FILE *file = NULL;
 
     *digests = NULL;
     *count = 0;
-    LS_FAIL_IF(!file && errno != ENOENT, LS_IO, "cannot open %s: %s", path, strerror(errno));
-    LS_FAIL_IF(!file, LS_BAD_INPUT, "cannot open %s: is it the folder of a run?", path);
+    LS_TRY(open_to_read(path, &file));
     ls_status status = take_lines(&list, file);
     fclose(file);
     if (status != LS_OK) {
@@ -301,4 +309,34 @@ int64_t ls__metrics_last_ranks(const char *path)
     free(line);
     fclose(file);
     return ranks;
+}
+
+/* Where the value of a member begins, or NULL. */
+static const char *value_of(const char *line, const char *key)
+{
+    char member[64];
+
+    snprintf(member, sizeof member, "\"%s\": ", key);
+    const char *at = strstr(line, member);
+    return at ? at + strlen(member) : NULL;
+}
+
+ls_status ls__metrics_read_numbers(const char *path, const char *object, const char *key,
+                                   double *numbers, int most, int *count)
+{
+    char *line = NULL;
+    size_t size = 0;
+    FILE *file = NULL;
+
+    *count = 0;
+    LS_TRY(open_to_read(path, &file));
+    while (*count < most && getline(&line, &size, file) > 0) {
+        const char *from = object ? value_of(line, object) : line;
+        const char *at = from ? value_of(from, key) : NULL;
+        if (at)
+            numbers[(*count)++] = strncmp(at, "null", 4) == 0 ? (double)NAN : strtod(at, NULL);
+    }
+    free(line);
+    fclose(file);
+    return LS_OK;
 }

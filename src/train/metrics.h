@@ -1,6 +1,7 @@
 /* metrics.jsonl, an object a line, and the progress line. Rank 0 writes.
  *
- *     {"run": ...}          once at the top: version, ranks, model, parameters, BLAS core, hosts
+ *     {"run": ...}          once at the top: version, ranks, model, parameters, BLAS core, hosts,
+ * and rank 0's memory: bytes by category, and by how much it grew in set-up
  *     {"step": n, ...}      a step, or with val_loss an evaluation after it */
 #ifndef LS_TRAIN_METRICS_H
 #define LS_TRAIN_METRICS_H
@@ -32,6 +33,7 @@ typedef struct ls__step_metrics {
     double comm_seconds;   /* in the gradient's all-reduce, after backward */
     double hidden_seconds; /* of compute_seconds: part of the all-reduce was under way */
     int64_t bytes_sent;    /* by this rank, in it */
+    int64_t flops;         /* of this rank's matrix products */
     ls__digest digest;     /* of all parameters after the update */
 } ls__step_metrics;
 
@@ -64,6 +66,12 @@ ls_status ls__metrics_eval(ls__metrics *metrics, const ls__eval_metrics *eval);
  * + 1. LS_BAD_INPUT where the file is not there, has a damaged line, or its steps are not 1, 2, 3,
  * ... each with a digest. */
 ls_status ls__metrics_read_digests(const char *path, ls__digest **digests, int64_t *count);
+
+/* The numbers behind "key" in the file's lines, in order, at most `most` of them; *count is how
+ * many. With `object`, only in lines that have that object, and within or after it. A null is NAN.
+ * LS_BAD_INPUT where the file cannot be read. */
+ls_status ls__metrics_read_numbers(const char *path, const char *object, const char *key,
+                                   double *numbers, int most, int *count);
 
 /* On how many ranks the run went when it was started or resumed last; 0 where nothing tells. */
 int64_t ls__metrics_last_ranks(const char *path);

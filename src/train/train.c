@@ -19,7 +19,8 @@ typedef struct run {
     ls__trainer trainer;
     ls__run_folder folder;
     ls__metrics metrics;
-    bool writes; /* rank 0: owns the folder */
+    bool writes;      /* rank 0: owns the folder */
+    int64_t resident; /* bytes by which set-up made this rank grow; 0: not known */
 } run;
 
 /* Ranks bound to a core each have that one only: what counts is all that the ranks of this host may
@@ -66,6 +67,15 @@ static void print_hosts(FILE *stream, const ls__world *world)
     }
 }
 
+/* By category as booked, then what the system says. */
+static void print_memory(FILE *stream, const run *r)
+{
+    for (ls__category category = 0; category < LS__CATEGORY_COUNT; category++)
+        fprintf(stream, "\"%s\": %lld, ", ls__category_name(category),
+                (long long)ls__arena_booked(r->trainer.arena, category));
+    fprintf(stream, "\"resident\": %lld", (long long)r->resident);
+}
+
 /* The line at the top of the metrics, and again at each resumption. */
 static ls_status write_run_line(run *r)
 {
@@ -78,12 +88,14 @@ static ls_status write_run_line(run *r)
     fprintf(stream,
             "{\"run\": {\"version\": \"%s\", \"ranks\": %d, \"model\": \"%s\", \"parameters\": "
             "%lld, \"from_step\": %lld, \"blas_core\": \"%s\", \"allreduce\": \"%s\", "
-            "\"bucket_bytes\": %lld, \"hosts\": [",
+            "\"bucket_bytes\": %lld, \"memory\": {",
             LS__VERSION, ls__world_ranks(trainer->world),
             trainer->settings->model == LS__MODEL_GPT ? "gpt" : "mlp",
             (long long)trainer->model->tensors.total, (long long)trainer->step, ls__gemm_core(),
             ls__reducer_algorithm(trainer->reducer)->name,
             (long long)ls__reducer_bucket_bytes(trainer->reducer));
+    print_memory(stream, r);
+    fprintf(stream, "}, \"hosts\": [");
     print_hosts(stream, trainer->world);
     fprintf(stream, "]}}");
     LS_FAIL_IF(fclose(stream) != 0, LS_NO_MEMORY, "no memory for a line of metrics");
@@ -171,7 +183,9 @@ static ls_status open_run(run *r, const ls__train_settings *settings, ls__world 
     r->writes = ls__world_rank(world) == 0;
     ls__world_set_timeout(world, settings->stall_timeout); /* a resumed run brings its own */
     LS_TRY(ls__world_agree(world, ls__fault_arm(ls__world_rank(world))));
+    int64_t resident = ls__memory_resident();
     LS_TRY(ls__trainer_open(&r->trainer, settings, world));
+    r->resident = resident > 0 ? ls__memory_resident() - resident : 0;
     LS_TRY(ls__world_agree(world, prepare_folder(r, &resumes)));
     LS_TRY(ls__world_broadcast(world, 0, &resumes, sizeof resumes));
     if (resumes)

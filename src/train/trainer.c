@@ -447,6 +447,7 @@ static ls_status take_step(ls__trainer *trainer, ls__step_metrics *before, int *
     double started = ls__clock_seconds();
     int64_t sent = traffic->sent_bytes;
     ls__step_metrics metrics = {0};
+    int64_t flops = ls__gemm_flops();
 
     LS_TRY(compute_and_settle(trainer, &metrics, before, complete));
     if (ls__reducer_settled_at(trainer->reducer) > sent)
@@ -459,6 +460,7 @@ static ls_status take_step(ls__trainer *trainer, ls__step_metrics *before, int *
     metrics.loss = trainer->loss;
     metrics.items = (double)settings->batch * (double)trainer->model->context;
     metrics.bytes_sent = traffic->sent_bytes - sent;
+    metrics.flops = ls__gemm_flops() - flops;
     metrics.seconds = ls__clock_seconds() - started;
     trainer->unsettled = metrics;
     trainer->sent_by_then = traffic->sent_bytes;

@@ -1,12 +1,13 @@
 /* The planner's prediction of the trainer's memory, against the ledger of trainers opened on real
  * ranks: six configurations, every category, every rank. And of the bytes a step sends. */
-#include "plan/trainer.h"
+#include "plan/pace.h"
 
 #include <string.h>
 
 #include "data/import.h"
 #include "math/gemm.h"
 #include "support/mpi_main.h"
+#include "train/predict.h"
 #include "train/trainer.h"
 
 enum { TEXT = 6000, IMAGES = 40, ROWS = 12 };
@@ -76,8 +77,6 @@ static int tear_down(void **state)
     return 0;
 }
 
-/* ---- from a run's flags to the planner's ---- */
-
 /* `flags`: names and values, closed with NULL. */
 static void set(ls__train_settings *settings, const char *data, const char *const *flags)
 {
@@ -89,39 +88,6 @@ static void set(ls__train_settings *settings, const char *data, const char *cons
     for (; flags[0]; flags += 2)
         assert_ok(ls__options_set(&ls__train_options, settings, flags[0], flags[1]));
     assert_ok(ls__train_settings_resolve(settings));
-}
-
-static ls__plan_run run_of(const ls__trainer *trainer)
-{
-    const ls__train_settings *settings = trainer->settings;
-    const ls__dataset_info *info = ls__dataset_about(trainer->dataset);
-    bool text = info->kind == LS__DATASET_TEXT;
-    int64_t samples = info->count[LS__SPLIT_TRAIN] + info->count[LS__SPLIT_HELD_OUT];
-    int64_t held_out = text ? (info->count[LS__SPLIT_HELD_OUT] - 1) / settings->context
-                            : info->count[LS__SPLIT_HELD_OUT];
-    int64_t wanted = settings->eval_batches * settings->batch;
-
-    return (ls__plan_run){
-        .layers = settings->layers,
-        .heads = settings->heads,
-        .width = settings->width,
-        .context = settings->context,
-        .inputs = info->rows * info->cols,
-        .hidden = settings->hidden.value,
-        .hidden_count = text ? 0 : settings->hidden.count,
-        .classes = text ? info->vocabulary_size : info->classes,
-        .batch = settings->batch,
-        .micro_batch = settings->micro_batch,
-        .adamw = settings->optimizer == LS__ADAMW,
-        .exact = settings->reduce == LS__REDUCE_EXACT,
-        .sharded = settings->shard_optimizer,
-        .direct = settings->allreduce == LS__ALLREDUCE_AUTO,
-        .bucket = settings->bucket,
-        .rank = ls__world_rank(world),
-        .ranks = ls__world_ranks(world),
-        .dataset_bytes = samples * (text ? info->token_bytes : info->rows * info->cols + 1),
-        .evaluated = wanted < held_out ? wanted : held_out,
-    };
 }
 
 /* ---- the comparison ---- */
@@ -150,12 +116,15 @@ static void compare(const char *data, const char *const *flags)
 
     set(&settings, data, flags);
     assert_ok(ls__trainer_open(&trainer, &settings, world));
-    ls__plan_run run = run_of(&trainer);
+    ls__plan_run run = ls__predict_run(&settings, ls__dataset_about(trainer.dataset),
+                                       ls__world_rank(world), ls__world_ranks(world));
     compare_ledgers(&trainer, &run);
     assert_ok(ls__trainer_step(&trainer, metrics, &complete));
     assert_ok(ls__trainer_settle(&trainer, metrics, &complete));
     assert_int_equal(complete, 1);
     assert_int_equal(metrics[0].bytes_sent, ls__plan_run_sent_bytes(&run));
+    if (run.rank == 0)
+        assert_near((double)metrics[0].flops, ls__plan_run_flops(&run), 0);
     ls__trainer_close(&trainer);
 }
 

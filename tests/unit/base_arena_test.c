@@ -125,6 +125,23 @@ static void test_control_groups_are_respected(void **state)
     assert_int_equal(ls__cgroup_available(self, root), 4000);
 }
 
+/* What an arena has given out is resident, and is no longer when it is closed. */
+static void test_growth_is_told(void **state)
+{
+    const int64_t bytes = INT64_C(1) << 26;
+    ls__arena *arena = NULL;
+    void *piece = NULL;
+
+    (void)state;
+    int64_t before = ls__memory_resident();
+    if (before == 0)
+        skip(); /* this system does not tell */
+    assert_ok(ls__arena_open(&arena, 0));
+    assert_ok(ls__arena_take(arena, LS__DATA, bytes, 1, &piece));
+    assert_near((double)(ls__memory_resident() - before), (double)bytes, 0x1p24);
+    ls__arena_close(arena);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -134,6 +151,7 @@ int main(void)
         cmocka_unit_test(test_above_an_int),
         cmocka_unit_test(test_nothing_is_not_null),
         cmocka_unit_test(test_memory_is_told),
+        cmocka_unit_test(test_growth_is_told),
         cmocka_unit_test(test_control_groups_are_respected),
     };
 

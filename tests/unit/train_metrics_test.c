@@ -292,6 +292,31 @@ static void test_last_ranks(void **state)
     assert_int_equal(ls__metrics_last_ranks(path), 8);
 }
 
+static void test_numbers_are_read(void **state)
+{
+    const char *path = ls__test_path("numbers.jsonl");
+    double numbers[3];
+    int count = 0;
+
+    (void)state;
+    write_lines(path, "{\"run\": {\"lanes\": 3, \"memory\": {\"lanes\": 42, \"data\": 7}}}\n",
+                "{\"step\": 1, \"loss\": 2.5}\n", "{\"step\": 2, \"loss\": null}\n",
+                "{\"step\": 3, \"loss\": 1.5}\n", "{\"step\": 4, \"loss\": 1}\n", NULL);
+    assert_ok(ls__metrics_read_numbers(path, "memory", "lanes", numbers, 3, &count));
+    assert_int_equal(count, 1);
+    assert_near(numbers[0], 42, 0);
+    assert_ok(ls__metrics_read_numbers(path, NULL, "loss", numbers, 3, &count));
+    assert_int_equal(count, 3);
+    assert_near(numbers[0], 2.5, 0);
+    assert_true(isnan(numbers[1]));
+    assert_near(numbers[2], 1.5, 0);
+    assert_ok(ls__metrics_read_numbers(path, NULL, "val_loss", numbers, 3, &count));
+    assert_int_equal(count, 0);
+    assert_fails(
+        ls__metrics_read_numbers(ls__test_path("absent"), NULL, "loss", numbers, 3, &count),
+        LS_BAD_INPUT, "is it the folder of a run?");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -303,6 +328,7 @@ int main(void)
         cmocka_unit_test(test_reading),
         cmocka_unit_test(test_damage_is_told),
         cmocka_unit_test(test_last_ranks),
+        cmocka_unit_test(test_numbers_are_read),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

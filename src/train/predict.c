@@ -1,0 +1,35 @@
+#include "train/predict.h"
+
+#include "optim/optimizer.h"
+
+ls__plan_run ls__predict_run(const ls__train_settings *settings, const ls__dataset_info *data,
+                             int64_t rank, int64_t ranks)
+{
+    bool text = data->kind == LS__DATASET_TEXT;
+    int64_t samples = data->count[LS__SPLIT_TRAIN] + data->count[LS__SPLIT_HELD_OUT];
+    int64_t held_out = text ? (data->count[LS__SPLIT_HELD_OUT] - 1) / settings->context
+                            : data->count[LS__SPLIT_HELD_OUT];
+    int64_t wanted = settings->eval_batches * settings->batch;
+
+    return (ls__plan_run){
+        .layers = settings->layers,
+        .heads = settings->heads,
+        .width = settings->width,
+        .context = settings->context,
+        .inputs = data->rows * data->cols,
+        .hidden = settings->hidden.value,
+        .hidden_count = text ? 0 : settings->hidden.count,
+        .classes = text ? data->vocabulary_size : data->classes,
+        .batch = settings->batch,
+        .micro_batch = settings->micro_batch,
+        .adamw = settings->optimizer == LS__ADAMW,
+        .exact = settings->reduce == LS__REDUCE_EXACT,
+        .sharded = settings->shard_optimizer,
+        .direct = settings->allreduce == LS__ALLREDUCE_AUTO,
+        .bucket = settings->bucket,
+        .rank = rank,
+        .ranks = ranks,
+        .dataset_bytes = samples * (text ? data->token_bytes : data->rows * data->cols + 1),
+        .evaluated = wanted > 0 && wanted < held_out ? wanted : held_out,
+    };
+}
