@@ -178,7 +178,7 @@ ls_status ls__world_memory(ls__world *world, ls__arena *arena, ls__category cate
     int64_t bytes = 0;
 
     LS_TRY(ls__world_agree(world, ls__arena_book(arena, category, count, size, &bytes)));
-    return ls_transport_memory(world->data, bytes, memory);
+    return ls__world_agree(world, ls_transport_memory(world->data, bytes, memory));
 }
 
 ls_transport *ls__world_control(ls__world *world)

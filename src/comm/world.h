@@ -32,8 +32,8 @@ void ls__world_set_timeout(ls__world *world, double seconds);
 /* The transport between all ranks; the world's own, closed with it. */
 ls_transport *ls__world_transport(ls__world *world);
 
-/* ls_transport_memory of that transport, booked in the arena, whose limit counts. *memory is never
- * NULL on success. */
+/* ls_transport_memory of that transport, booked in the arena, whose limit counts. Where any rank
+ * fails, every rank returns that failure. *memory is never NULL on success. */
 ls_status ls__world_memory(ls__world *world, ls__arena *arena, ls__category category, int64_t count,
                            int64_t size, void *memory);
 

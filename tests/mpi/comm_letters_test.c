@@ -6,6 +6,7 @@
 #include "base/clock.h"
 #include "base/rng.h"
 #include "comm/engine.h"
+#include "lockstep/collective.h"
 #include "lockstep/transport_shm.h"
 #include "support/mpi_main.h"
 
@@ -290,6 +291,73 @@ static void test_random_exchanges(void **state)
     close_flow(&in);
 }
 
+/* ---- collectives ---- */
+
+enum { SUMS = 4, COUNT = 600000 };
+
+/* As buckets of a gradient: more segments in flight than there are letters. */
+static void open_sum(ls_allreduce **sum, void **scratch, float **data, int channel)
+{
+    int64_t bytes = ls_allreduce_scratch(&ls_algorithm_ring_seg, ls_transport_layout(transport),
+                                         COUNT, &ls_sum_f32);
+    void *memory = NULL;
+
+    assert_ok(ls_transport_memory(transport, COUNT * (int64_t)sizeof(float), &memory));
+    *scratch = malloc((size_t)bytes + 1);
+    assert_non_null(*scratch);
+    *data = memory;
+    ls_payload payload = {.data = memory,
+                          .count = COUNT,
+                          .type = &ls_sum_f32,
+                          .scratch = *scratch,
+                          .channel = channel};
+    assert_ok(ls_allreduce_open(sum, transport, &ls_algorithm_ring_seg, &payload));
+}
+
+static void advance_all(ls_allreduce *const *sum)
+{
+    double deadline = ls__clock_seconds() + timeout;
+    bool all = false;
+
+    while (!all) {
+        all = true;
+        for (int i = 0; i < SUMS; i++) {
+            bool done = false;
+            assert_ok(ls_allreduce_advance(sum[i], &done));
+            all = all && done;
+        }
+        if (ls__yield_until(deadline))
+            fail_msg("rank %d waited in vain", transport->rank);
+    }
+}
+
+static void test_sums_in_segments_at_the_same_time(void **state)
+{
+    ls_allreduce *sum[SUMS];
+    void *scratch[SUMS];
+    float *data[SUMS];
+
+    (void)state;
+    for (int i = 0; i < SUMS; i++)
+        open_sum(&sum[i], &scratch[i], &data[i], i);
+    for (int turn = 0; turn < 10; turn++) {
+        for (int i = 0; i < SUMS; i++) {
+            for (int64_t at = 0; at < COUNT; at++)
+                data[i][at] = (float)(transport->rank + i);
+            assert_ok(ls_allreduce_start(sum[i]));
+        }
+        advance_all(sum);
+        for (int i = 0; i < SUMS; i++)
+            for (int64_t at = 0; at < COUNT; at++)
+                assert_true(data[i][at] == (float)(transport->ranks * (transport->ranks - 1) / 2 +
+                                                   transport->ranks * i));
+    }
+    for (int i = 0; i < SUMS; i++) {
+        ls_allreduce_close(sum[i]);
+        free(scratch[i]);
+    }
+}
+
 static const struct CMUnitTest tests[] = {
     cmocka_unit_test_setup_teardown(test_a_letter_taken_early_is_used_again, open_transport,
                                     close_transport),
@@ -298,6 +366,8 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test_setup_teardown(test_a_send_that_waits_for_a_letter_is_not_forgotten,
                                     open_transport, close_transport),
     cmocka_unit_test_setup_teardown(test_random_exchanges, open_transport, close_transport),
+    cmocka_unit_test_setup_teardown(test_sums_in_segments_at_the_same_time, open_transport,
+                                    close_transport),
 };
 
 LS__MPI_MAIN(cmocka_run_group_tests(tests, NULL, NULL))

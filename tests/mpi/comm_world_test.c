@@ -1,6 +1,7 @@
 /* The world's control operations. */
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 
 #include "comm/world.h"
 #include "lockstep/schedule.h"
@@ -118,6 +119,34 @@ static void test_all_gather_blocks(void **state)
         }
 }
 
+static void limit(int resource, rlim_t bytes, struct rlimit *before)
+{
+    assert_int_equal(getrlimit(resource, before), 0);
+    struct rlimit lower = {bytes, before->rlim_max};
+    assert_int_equal(setrlimit(resource, &lower), 0);
+}
+
+/* No room for a shared window, and on the last rank none for memory of its own either. */
+static void test_memory_that_one_rank_lacks(void **state)
+{
+    enum { BYTES = 64 << 20, FILE_BYTES = 1 << 20 };
+    bool last = ls__world_rank(world) == ls__world_ranks(world) - 1;
+    struct rlimit file;
+    struct rlimit addresses;
+    ls__arena *arena = NULL;
+    char *memory = NULL;
+
+    (void)state;
+    assert_ok(ls__arena_open(&arena, 0));
+    limit(RLIMIT_FSIZE, FILE_BYTES, &file);
+    limit(RLIMIT_AS, last ? BYTES : RLIM_INFINITY, &addresses);
+    ls_status status = ls__world_memory(world, arena, LS__GRADIENTS, BYTES, 1, &memory);
+    assert_int_equal(setrlimit(RLIMIT_AS, &addresses), 0);
+    assert_int_equal(setrlimit(RLIMIT_FSIZE, &file), 0);
+    ls__arena_close(arena);
+    assert_fails(status, LS_NO_MEMORY, "the system refused");
+}
+
 static void test_control_leaves_the_counters_alone(void **state)
 {
     (void)state;
@@ -135,6 +164,7 @@ static int run_cases(void)
         cmocka_unit_test(test_broadcast),
         cmocka_unit_test(test_all_gather),
         cmocka_unit_test(test_all_gather_blocks),
+        cmocka_unit_test(test_memory_that_one_rank_lacks),
         cmocka_unit_test(test_control_leaves_the_counters_alone),
     };
 
