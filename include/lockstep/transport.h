@@ -81,8 +81,8 @@ typedef struct ls_transport_table {
     ls_status (*receive_combine)(ls_operation *operation, int peer, int channel, void *into,
                                  int64_t count, const ls_element_type *type, void *scratch);
 
-    /* Moves everything in flight on the transport forward and says whether this operation is done.
-     * A failure is final for the operation. */
+    /* Moves what is in flight forward and says whether this operation is done. A message arrives
+     * when both its sides are tested; it needs no other. A failure is final for the operation. */
     ls_status (*test)(ls_operation *operation, bool *done);
 
     /* The library's own all-reduce, in place; NULL where there is none. Collective: all ranks post
