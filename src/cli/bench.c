@@ -23,6 +23,8 @@ static const ls__cli_entry benchmarks[] = {
     {"allreduce",
      "time the all-reduce algorithms, every result checked; --simulate: on any network", allreduce,
      false},
+    {"step", "time the parts of a training step on one rank, beside the peak of its products",
+     ls__cli_bench_step, true},
 };
 
 ls_status ls__cli_bench(int argc, char **argv)

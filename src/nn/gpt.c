@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/profile.h"
 #include "math/ops.h"
 
 /* Offsets of a layer's tensors in the flat parameters. Those named together stand side by side:
@@ -122,14 +123,18 @@ static void attention_half_forward(gpt *net, int64_t index, const float *paramet
     int64_t C = net->shape.width;
 
     ls__model_need(&net->model, at->ln_1_gain, at->proj_weight);
+    ls__profile_mark(LS__PART_NORM);
     ls__layer_norm_forward(kept->ln_1, kept->mean_1, kept->rstd_1, kept->in,
                            parameters + at->ln_1_gain, parameters + at->ln_1_shift, rows, C);
+    ls__profile_mark(LS__PART_QKV);
     ls__linear_forward(kept->qkv, kept->ln_1, parameters + at->attn_weight,
                        parameters + at->attn_bias, rows, C, 3 * C);
+    ls__profile_mark(LS__PART_ATTENTION);
     ls__attention_forward(kept->heads, kept->att, net->scores, kept->qkv, batch->samples,
                           batch->length, net->shape.heads, C / net->shape.heads,
                           attention_dropout(net, index, batch, training));
     ls__model_need(&net->model, at->proj_weight, at->ln_2_gain);
+    ls__profile_mark(LS__PART_PROJECTION);
     ls__linear_forward(net->branch, kept->heads, parameters + at->proj_weight,
                        parameters + at->proj_bias, rows, C, C);
     if (training && net->shape.dropout > 0)
@@ -145,17 +150,21 @@ static void attention_half_backward(gpt *net, int64_t index, const float *parame
     int64_t rows = batch->samples * batch->length;
     int64_t C = net->shape.width;
     float *gradients = net->model.gradients;
-    const float *d_branch = branch_gradient(net, site_projection(index), batch);
 
+    ls__profile_mark(LS__PART_PROJECTION);
+    const float *d_branch = branch_gradient(net, site_projection(index), batch);
     ls__linear_backward(net->d_narrow, gradients + at->proj_weight, gradients + at->proj_bias,
                         d_branch, kept->heads, parameters + at->proj_weight, rows, C, C);
     sink.ready(sink.context, at->proj_weight, C * (C + 1), gradients + at->proj_weight);
+    ls__profile_mark(LS__PART_ATTENTION);
     ls__attention_backward(net->d_wide, net->scores, net->d_narrow, kept->qkv, kept->att,
                            batch->samples, batch->length, net->shape.heads, C / net->shape.heads,
                            attention_dropout(net, index, batch, true));
+    ls__profile_mark(LS__PART_QKV);
     ls__linear_backward(net->d_narrow, gradients + at->attn_weight, gradients + at->attn_bias,
                         net->d_wide, kept->ln_1, parameters + at->attn_weight, rows, C, 3 * C);
     sink.ready(sink.context, at->attn_weight, 3 * C * (C + 1), gradients + at->attn_weight);
+    ls__profile_mark(LS__PART_NORM);
     ls__layer_norm_backward(net->d_stream, gradients + at->ln_1_gain, gradients + at->ln_1_shift,
                             net->d_narrow, kept->in, parameters + at->ln_1_gain, kept->mean_1,
                             kept->rstd_1, rows, C);
@@ -173,8 +182,10 @@ static void mlp_half_forward(gpt *net, int64_t index, float *out, const float *p
     int64_t C = net->shape.width;
 
     ls__model_need(&net->model, at->ln_2_gain, at->out_weight);
+    ls__profile_mark(LS__PART_NORM);
     ls__layer_norm_forward(kept->ln_2, kept->mean_2, kept->rstd_2, kept->middle,
                            parameters + at->ln_2_gain, parameters + at->ln_2_shift, rows, C);
+    ls__profile_mark(LS__PART_MLP);
     ls__linear_forward(kept->fc, kept->ln_2, parameters + at->fc_weight, parameters + at->fc_bias,
                        rows, C, 4 * C);
     ls__gelu_forward(kept->gelu, kept->fc, rows * 4 * C);
@@ -194,8 +205,9 @@ static void mlp_half_backward(gpt *net, int64_t index, const float *parameters,
     int64_t rows = batch->samples * batch->length;
     int64_t C = net->shape.width;
     float *gradients = net->model.gradients;
-    const float *d_branch = branch_gradient(net, site_mlp(index), batch);
 
+    ls__profile_mark(LS__PART_MLP);
+    const float *d_branch = branch_gradient(net, site_mlp(index), batch);
     ls__linear_backward(net->d_wide, gradients + at->out_weight, gradients + at->out_bias, d_branch,
                         kept->gelu, parameters + at->out_weight, rows, 4 * C, C);
     sink.ready(sink.context, at->out_weight, C * (4 * C + 1), gradients + at->out_weight);
@@ -203,6 +215,7 @@ static void mlp_half_backward(gpt *net, int64_t index, const float *parameters,
     ls__linear_backward(net->d_narrow, gradients + at->fc_weight, gradients + at->fc_bias,
                         net->d_wide, kept->ln_2, parameters + at->fc_weight, rows, C, 4 * C);
     sink.ready(sink.context, at->fc_weight, 4 * C * (C + 1), gradients + at->fc_weight);
+    ls__profile_mark(LS__PART_NORM);
     ls__layer_norm_backward(net->d_stream, gradients + at->ln_2_gain, gradients + at->ln_2_shift,
                             net->d_narrow, kept->middle, parameters + at->ln_2_gain, kept->mean_2,
                             kept->rstd_2, rows, C);
@@ -226,6 +239,7 @@ static void gpt_forward(ls__model *model, const float *parameters, const ls__bat
     float *stream = net->layer[0].kept.in;
 
     ls__model_need(model, net->wte, net->layer[0].at.ln_1_gain);
+    ls__profile_mark(LS__PART_EMBEDDING);
     ls__embedding_forward(stream, batch->tokens, parameters + net->wte, parameters + net->wpe,
                           batch->samples, batch->length, C);
     if (training && net->shape.dropout > 0)
@@ -235,8 +249,10 @@ static void gpt_forward(ls__model *model, const float *parameters, const ls__bat
         mlp_half_forward(net, i, stream_after(net, i), parameters, batch, training);
     }
     ls__model_need(model, net->ln_f_gain, model->tensors.total);
+    ls__profile_mark(LS__PART_NORM);
     ls__layer_norm_forward(net->ln_f, net->mean_f, net->rstd_f, net->last,
                            parameters + net->ln_f_gain, parameters + net->ln_f_shift, rows, C);
+    ls__profile_mark(LS__PART_HEAD);
     ls__linear_forward(model->logits, net->ln_f, parameters + net->wte, NULL, rows, C,
                        model->classes);
 }
@@ -249,10 +265,12 @@ static void head_backward(gpt *net, const float *parameters, const ls__batch *ba
     int64_t C = net->shape.width;
     float *gradients = net->model.gradients;
 
+    ls__profile_mark(LS__PART_HEAD);
     ls__linear_backward(net->d_narrow, gradients + net->wte, NULL, net->model.logits, net->ln_f,
                         parameters + net->wte, rows, C, net->model.classes);
     sink.ready(sink.context, net->wte, net->model.classes * C, gradients + net->wte);
     memset(net->d_stream, 0, (size_t)(rows * C) * sizeof(float));
+    ls__profile_mark(LS__PART_NORM);
     ls__layer_norm_backward(net->d_stream, gradients + net->ln_f_gain, gradients + net->ln_f_shift,
                             net->d_narrow, net->last, parameters + net->ln_f_gain, net->mean_f,
                             net->rstd_f, rows, C);
@@ -271,6 +289,7 @@ static void gpt_backward(ls__model *model, const float *parameters, const ls__ba
         mlp_half_backward(net, i, parameters, batch, sink);
         attention_half_backward(net, i, parameters, batch, sink);
     }
+    ls__profile_mark(LS__PART_EMBEDDING);
     if (net->shape.dropout > 0)
         drop(net, net->d_stream, site_embedding(), batch);
     /* The tied weight's second addend takes the place of its first, which the sink has had. */

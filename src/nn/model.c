@@ -3,6 +3,7 @@
 #include <assert.h>
 #include <limits.h>
 
+#include "base/profile.h"
 #include "math/ops.h"
 
 void ls__model_close(ls__model *model)
@@ -51,6 +52,7 @@ double ls__model_loss(ls__model *model, const float *parameters, const ls__batch
 
     assert(batch->samples <= model->micro_batch && batch->length <= model->context);
     model->ops->forward(model, parameters, batch, training);
+    ls__profile_mark(LS__PART_CROSS_ENTROPY);
     ls__cross_entropy_forward(model->losses, model->logits, batch->targets, rows, model->classes);
     for (int64_t row = 0; row < rows; row++)
         sum += (double)model->losses[row];
@@ -88,6 +90,7 @@ void ls__model_backward(ls__model *model, const float *parameters, const ls__bat
 {
     int64_t rows = batch->samples * batch->length;
 
+    ls__profile_mark(LS__PART_CROSS_ENTROPY);
     ls__cross_entropy_backward(model->logits, batch->targets, 1.0f / (float)rows, rows,
                                model->classes);
     model->ops->backward(model, parameters, batch, sink);

@@ -143,21 +143,26 @@ static ls_status check_model(const ls__train_settings *settings)
     return LS_OK;
 }
 
-ls_status ls__train_settings_resolve(ls__train_settings *settings)
+ls_status ls__train_settings_resolve_step(ls__train_settings *settings)
 {
     if (settings->micro_batch == 0)
         settings->micro_batch = default_micro_batch(settings->batch);
+    LS_FAIL_IF(settings->batch % settings->micro_batch != 0, LS_BAD_USAGE,
+               "--batch %lld is not a multiple of --micro-batch %lld: change one of them",
+               (long long)settings->batch, (long long)settings->micro_batch);
+    return check_model(settings);
+}
+
+ls_status ls__train_settings_resolve(ls__train_settings *settings)
+{
     if (settings->decay_steps == 0)
         settings->decay_steps = settings->steps;
     LS_FAIL_IF(!*settings->data, LS_BAD_USAGE,
                "--data is missing: name a dataset made by lockstep data");
     LS_FAIL_IF(!*settings->run, LS_BAD_USAGE, "--run is missing: name a folder for the run");
-    LS_FAIL_IF(settings->batch % settings->micro_batch != 0, LS_BAD_USAGE,
-               "--batch %lld is not a multiple of --micro-batch %lld: change one of them",
-               (long long)settings->batch, (long long)settings->micro_batch);
     LS_FAIL_IF(settings->min_lr > settings->lr, LS_BAD_USAGE,
                "--min-lr %g is above --lr %g: lower it", settings->min_lr, settings->lr);
-    return check_model(settings);
+    return ls__train_settings_resolve_step(settings);
 }
 
 ls_status ls__train_settings_check_ranks(const ls__train_settings *settings, int64_t ranks)

@@ -53,6 +53,9 @@ extern const ls__option_table ls__train_options;
  * the flags say about each other. LS_BAD_USAGE. */
 ls_status ls__train_settings_resolve(ls__train_settings *settings);
 
+/* The same of what a step alone needs: no dataset, no run. */
+ls_status ls__train_settings_resolve_step(ls__train_settings *settings);
+
 /* V, the micro-batches of a step. */
 int64_t ls__micro_batches(const ls__train_settings *settings);
 
