@@ -1,12 +1,12 @@
 #!/usr/bin/python3
-"""Tokens per second of nanoGPT's CPU recipe: Lockstep against PyTorch, in turns, in one run.
+"""Tokens per second of a GPT's training: Lockstep against PyTorch, in turns, in one run.
 
 The machine's speed drifts, so each round times both, one after the other, and the figure to quote
 is the median of the rounds' ratios. PyTorch runs one process with one thread, as Lockstep's ranks
-do; both do the same work: forward, backward, clipping and AdamW on batches of 12 sequences of 64
-tokens, 4 layers, 4 heads, width 128.
+do; both do the same work: forward, backward, clipping and AdamW. `small` is nanoGPT's CPU recipe.
 
-usage: nanogpt_speed.py LOCKSTEP-BINARY DATASET.h5 [--ranks 2] [--rounds 5] [--steps 150]
+usage: nanogpt_speed.py LOCKSTEP-BINARY DATASET.h5 [--model small|large] [--ranks 2] [--rounds 5]
+       [--steps 150]
 """
 
 import argparse
@@ -22,15 +22,19 @@ import torch
 
 from torch_models import GPT, adamw
 
-LAYERS, HEADS, WIDTH, CONTEXT, BATCH = 4, 4, 128, 64, 12
+# layers, heads, width, context, batch
+MODELS = {"small": (4, 4, 128, 64, 12), "large": (6, 6, 384, 256, 16)}
 
 parser = argparse.ArgumentParser()
 parser.add_argument("lockstep")
 parser.add_argument("dataset")
+parser.add_argument("--model", choices=MODELS, default="small")
 parser.add_argument("--ranks", type=int, default=2)
 parser.add_argument("--rounds", type=int, default=5)
 parser.add_argument("--steps", type=int, default=150)
 arguments = parser.parse_args()
+LAYERS, HEADS, WIDTH, CONTEXT, BATCH = MODELS[arguments.model]
+WARMUP = min(10, arguments.steps // 3)
 
 torch.set_num_threads(1)
 with h5py.File(arguments.dataset) as f:
@@ -61,23 +65,25 @@ def torch_round():
         start = time.perf_counter()
         torch_step()
         seconds.append(time.perf_counter() - start)
-    return median_speed(seconds[10:])
+    return median_speed(seconds[WARMUP:])
 
 
 def lockstep_round(folder):
     run = pathlib.Path(folder) / "run"
     command = [arguments.lockstep, "train", "--ranks", str(arguments.ranks), "--data",
                arguments.dataset, "--run", str(run), "--steps", str(arguments.steps),
-               "--batch", str(BATCH), "--micro-batch", str(BATCH // arguments.ranks),
-               "--eval-every", "0"]
+               "--layers", str(LAYERS), "--heads", str(HEADS), "--width", str(WIDTH),
+               "--context", str(CONTEXT), "--batch", str(BATCH),
+               "--micro-batch", str(BATCH // arguments.ranks), "--eval-every", "0"]
     subprocess.run(command, check=True, capture_output=True)
     lines = [json.loads(line) for line in open(run / "metrics.jsonl")]
-    return median_speed([line["step_ms"] / 1e3 for line in lines if "step_ms" in line][10:])
+    return median_speed([line["step_ms"] / 1e3 for line in lines if "step_ms" in line][WARMUP:])
 
 
 ratios = []
-print(f"nanoGPT's CPU recipe, {arguments.ranks} ranks against PyTorch {torch.__version__} on one "
-      "thread; tokens/s, median step")
+print(f"{arguments.model}: {LAYERS} layers, {HEADS} heads, width {WIDTH}, context {CONTEXT}, batch "
+      f"{BATCH}; {arguments.ranks} ranks against PyTorch {torch.__version__} on one thread; "
+      "tokens/s, median step")
 print("round  lockstep  pytorch  ratio")
 for number in range(arguments.rounds):
     with tempfile.TemporaryDirectory(prefix="lockstep-bench-") as folder:
