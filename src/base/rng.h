@@ -27,6 +27,10 @@ ls__random4 ls__philox(ls__random4 counter, uint64_t key);
 /* Four words for (seed, stream, major, minor): `major` is 32 bits wide, `minor` 64. */
 ls__random4 ls__random(uint64_t seed, ls__stream stream, uint32_t major, uint64_t minor);
 
+/* The same for `count` draws from `minor` on, side by side: word j of draw i in words[4 i + j]. */
+void ls__random_run(uint32_t *words, uint64_t seed, ls__stream stream, uint32_t major,
+                    uint64_t minor, int64_t count);
+
 /* Uniform on the open interval (0, 1), 52 bits of two words: never 0, never 1. */
 double ls__uniform(uint32_t high, uint32_t low);
 

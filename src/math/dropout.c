@@ -1,28 +1,18 @@
 #include <assert.h>
-#include <string.h>
 
 #include "base/rng.h"
 #include "math/lanes.h"
 #include "math/ops.h"
 
-enum { QUAD = 4, BLOCK = 64 }; /* elements a draw, and elements drawn for at a time */
+/* Elements a draw, element e having word e mod 4 of draw e / 4; and elements drawn for at a time.
+ */
+enum { QUAD = 4, BLOCK = 256 };
 
 uint64_t ls__dropout_key(uint64_t seed, uint32_t site, uint64_t sample)
 {
     ls__random4 words = ls__random(seed, LS__STREAM_DROPOUT, site, sample);
 
     return (uint64_t)words.word[0] << 32 | words.word[1];
-}
-
-/* Element e of a sample has word e mod 4 of draw e / 4. `words` gets those of `quads` draws from
- * draw `first` on. */
-static void draw(uint32_t *words, uint64_t key, uint64_t first, int64_t quads)
-{
-    for (int64_t q = 0; q < quads; q++) {
-        ls__random4 drawn = ls__random(key, LS__STREAM_DROPOUT, 0, first + (uint64_t)q);
-
-        memcpy(words + q * QUAD, drawn.word, sizeof drawn.word);
-    }
 }
 
 /* A dropped element is multiplied by 0, not replaced, so that a NaN stays visible. */
@@ -47,7 +37,8 @@ void ls__dropout(float *out, const float *in, double rate, uint64_t key, uint64_
         int64_t left = count - done;
         int64_t size = BLOCK - skipped < left ? BLOCK - skipped : left;
 
-        draw(words, key, (first + (uint64_t)done) / QUAD, (skipped + size + QUAD - 1) / QUAD);
+        ls__random_run(words, key, LS__STREAM_DROPOUT, 0, (first + (uint64_t)done) / QUAD,
+                       (skipped + size + QUAD - 1) / QUAD);
         apply(out + done, in + done, words + skipped, dropped, scale, size);
         done += size;
         skipped = 0;

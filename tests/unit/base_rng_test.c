@@ -30,6 +30,22 @@ static void test_philox_known_answers(void **state)
     }
 }
 
+/* A run of draws is the single draws, also where the low half of the counter overflows. */
+static void test_runs_are_single_draws(void **state)
+{
+    enum { DRAWS = 37 };
+    const uint64_t first = UINT64_C(0x7fffffff5);
+    uint32_t words[4 * (DRAWS + 1)] = {0};
+
+    (void)state;
+    ls__random_run(words, 1337, LS__STREAM_DROPOUT, 9, first, DRAWS);
+    for (uint64_t i = 0; i < DRAWS; i++) {
+        ls__random4 one = ls__random(1337, LS__STREAM_DROPOUT, 9, first + i);
+        assert_memory_equal(&words[4 * i], one.word, sizeof one.word);
+    }
+    assert_true(words[4 * DRAWS] == 0);
+}
+
 /* The mean of n draws has standard error 1/sqrt(n): 5 of them are allowed. */
 static void test_normal_moments(void **state)
 {
@@ -83,8 +99,11 @@ static void test_bounded_reaches_both_ends(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_philox_known_answers),      cmocka_unit_test(test_normal_moments),
-        cmocka_unit_test(test_streams_and_seeds_differ),  cmocka_unit_test(test_uniform_is_open),
+        cmocka_unit_test(test_runs_are_single_draws),
+        cmocka_unit_test(test_philox_known_answers),
+        cmocka_unit_test(test_normal_moments),
+        cmocka_unit_test(test_streams_and_seeds_differ),
+        cmocka_unit_test(test_uniform_is_open),
         cmocka_unit_test(test_bounded_reaches_both_ends),
     };
 
