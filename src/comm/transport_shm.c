@@ -110,6 +110,7 @@ typedef struct operation_queue {
 typedef struct neighbour {
     letter_box *outgoing; /* in the other's part */
     int64_t posted;       /* letters so far */
+    int64_t read_there;   /* of those, known to be read */
     operation_queue sends;
     letter_box *incoming; /* in the own part */
     int64_t read;         /* letters so far */
@@ -278,16 +279,21 @@ static ls_status write_letter(shm_operation *operation, letter *written)
     return LS_OK;
 }
 
+/* Asks how far the receiver has read only where the box seems full: its answer is a cache miss. */
+static bool box_is_full(neighbour *other)
+{
+    if (other->posted - other->read_there == LETTERS)
+        other->read_there = atomic_load_explicit(&other->outgoing->read, memory_order_acquire);
+    return other->posted - other->read_there == LETTERS;
+}
+
 /* Writes the letters of queued sends, in order, as far as the box has room. */
 static ls_status post_queued(neighbour *other)
 {
-    while (other->sends.first) {
+    while (other->sends.first && !box_is_full(other)) {
         shm_operation *operation = other->sends.first;
         letter_slot *slot = &other->outgoing->slot[other->posted % LETTERS];
 
-        if (other->posted - atomic_load_explicit(&other->outgoing->read, memory_order_acquire) ==
-            LETTERS)
-            return LS_OK;
         dequeue(&other->sends, NULL, operation);
         LS_TRY(write_letter(operation, &slot->letter));
         atomic_store_explicit(&slot->posted, ++other->posted, memory_order_release);
