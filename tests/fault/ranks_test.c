@@ -65,10 +65,11 @@ static bool next_field(char **at, char **key, char **value)
 
 static bool may_differ(const char *key)
 {
-    static const char *const keys[] = {"\"ranks\"",       "\"hosts\"",     "\"tokens_per_s\"",
-                                       "\"step_ms\"",     "\"comm_ms\"",   "\"compute_ms\"",
-                                       "\"bytes_sent\"",  "\"hidden_ms\"", "\"allreduce\"",
-                                       "\"bucket_bytes\""};
+    static const char *const keys[] = {"\"ranks\"",        "\"hosts\"",     "\"tokens_per_s\"",
+                                       "\"step_ms\"",      "\"comm_ms\"",   "\"compute_ms\"",
+                                       "\"bytes_sent\"",   "\"hidden_ms\"", "\"allreduce\"",
+                                       "\"bucket_bytes\"", "\"flops\"",     "\"communication\"",
+                                       "\"resident\""};
 
     for (size_t i = 0; i < sizeof keys / sizeof keys[0]; i++)
         if (strcmp(key, keys[i]) == 0)
