@@ -88,8 +88,9 @@ typedef struct ls_algorithm {
     const ls_schedule *reduce;     /* NULL: the transport's own all-reduce does everything, */
     const ls_schedule *distribute; /* NULL: and nobody owns anything before it ends */
     ls_span (*owned)(ls_layout, int rank); /* blocks whose sum a rank holds after `reduce` */
-    int64_t piece; /* bytes that pay to go through both phases together where ranks share memory; 0:
-                      all */
+    /* Where all ranks share memory, in bytes; 0: never. */
+    int64_t piece; /* longer data goes through both phases a piece at a time */
+    int64_t whole; /* data up to that is gathered from all ranks by each, which sums it by itself */
 } ls_algorithm;
 
 /* Each rank owns a block, but where something else is said. Each file in src/comm draws its own. */

@@ -92,6 +92,56 @@ static const ls_collective *waiting_phase(const two_phases *phases)
     return phases->reducing ? phases->reduce : phases->distribute;
 }
 
+/* ---- short data: gathered whole by every rank ---- */
+
+static bool is_gathered(const ls_algorithm *algorithm, ls_layout layout, int64_t bytes)
+{
+    return layout.per_node == layout.ranks && bytes <= algorithm->whole;
+}
+
+/* Not less for more bytes, so that who has room for the most has room for all. */
+static int64_t gather_scratch(const ls_algorithm *algorithm, ls_layout layout, int64_t bytes)
+{
+    if (layout.per_node < layout.ranks)
+        return 0;
+    return layout.ranks * (bytes < algorithm->whole ? bytes : algorithm->whole);
+}
+
+/* The gathered copies stand in the scratch, in the order of ranks. */
+static ls_status open_gather(ls_collective **gather, ls_transport *transport,
+                             const ls_algorithm *algorithm, const ls_payload *payload)
+{
+    ls_payload copies = *payload;
+
+    copies.data = payload->scratch;
+    copies.count = payload->count * transport->ranks;
+    copies.scratch = NULL;
+    return ls_collective_open(gather, transport, algorithm->distribute, &copies);
+}
+
+static ls_status start_gather(ls_collective *gather, const ls_transport *transport,
+                              const ls_payload *payload)
+{
+    int64_t bytes = payload->count * payload->type->size;
+
+    if (bytes > 0)
+        memcpy((char *)payload->scratch + transport->rank * bytes, payload->data, (size_t)bytes);
+    return ls_collective_start(gather);
+}
+
+/* The same order on every rank, so the same bits. */
+static void sum_copies(int ranks, const ls_payload *payload)
+{
+    int64_t bytes = payload->count * payload->type->size;
+    const char *copy = payload->scratch;
+
+    if (bytes > 0)
+        memcpy(payload->data, copy, (size_t)bytes);
+    for (int rank = 1; rank < ranks; rank++)
+        payload->type->combine(payload->type->context, payload->data, copy + rank * bytes,
+                               payload->count);
+}
+
 /* ---- what the ranks say that they are about to do, compared ---- */
 
 /* The least and the most that any rank has; both the same where all agree. */
@@ -174,7 +224,7 @@ static ls_status compare_claims(const claim *claims)
 /* ---- the all-reduce ---- */
 
 /* What is under way. */
-typedef enum activity { NOTHING, CHECKING, SUMMING, SUMMING_IN_LIBRARY } activity;
+typedef enum activity { NOTHING, CHECKING, SUMMING, GATHERING, SUMMING_IN_LIBRARY } activity;
 
 struct ls_allreduce {
     ls_transport *transport;
@@ -182,6 +232,7 @@ struct ls_allreduce {
     ls_payload payload;
     activity activity;
     two_phases sum;
+    ls_collective *gather; /* of short data, in place of `sum` */
     ls_operation *library; /* of an algorithm without schedules */
     two_phases check;
     claim claims[CLAIMS];
@@ -193,7 +244,9 @@ int64_t ls_allreduce_scratch(const ls_algorithm *algorithm, ls_layout layout, in
 {
     if (!algorithm->reduce)
         return 0;
-    return ls_collective_scratch(algorithm->reduce, layout, count, type);
+    int64_t phases = ls_collective_scratch(algorithm->reduce, layout, count, type);
+    int64_t gather = gather_scratch(algorithm, layout, count * type->size);
+    return gather > phases ? gather : phases;
 }
 
 static ls_status open_library(ls_allreduce *allreduce)
@@ -209,6 +262,18 @@ static ls_status open_library(ls_allreduce *allreduce)
                                             &allreduce->library);
 }
 
+static ls_status open_sum(ls_allreduce *allreduce)
+{
+    const ls_payload *payload = &allreduce->payload;
+
+    if (!allreduce->algorithm->reduce)
+        return open_library(allreduce);
+    if (is_gathered(allreduce->algorithm, ls_transport_layout(allreduce->transport),
+                    payload->count * payload->type->size))
+        return open_gather(&allreduce->gather, allreduce->transport, allreduce->algorithm, payload);
+    return open_phases(&allreduce->sum, allreduce->transport, allreduce->algorithm, payload);
+}
+
 ls_status ls_allreduce_open(ls_allreduce **allreduce, ls_transport *transport,
                             const ls_algorithm *algorithm, const ls_payload *payload)
 {
@@ -218,8 +283,7 @@ ls_status ls_allreduce_open(ls_allreduce **allreduce, ls_transport *transport,
     opened->transport = transport;
     opened->algorithm = algorithm;
     opened->payload = *payload;
-    ls_status status = algorithm->reduce ? open_phases(&opened->sum, transport, algorithm, payload)
-                                         : open_library(opened);
+    ls_status status = open_sum(opened);
     if (status != LS_OK) {
         ls_allreduce_close(opened);
         return status;
@@ -234,6 +298,7 @@ void ls_allreduce_close(ls_allreduce *allreduce)
         return;
     close_phases(&allreduce->sum);
     close_phases(&allreduce->check);
+    ls_collective_close(allreduce->gather);
     if (allreduce->library)
         allreduce->transport->table->operation_close(allreduce->library);
     free(allreduce);
@@ -284,6 +349,10 @@ ls_status ls_allreduce_start(ls_allreduce *allreduce)
     assert(allreduce->activity == NOTHING);
     if (!allreduce->algorithm->reduce)
         return start_library(allreduce);
+    if (allreduce->gather) {
+        allreduce->activity = GATHERING;
+        return start_gather(allreduce->gather, allreduce->transport, &allreduce->payload);
+    }
     allreduce->activity = SUMMING;
     return start_phases(&allreduce->sum);
 }
@@ -297,6 +366,14 @@ static ls_status advance_check(ls_allreduce *allreduce, bool *done)
     return compare_claims(allreduce->claims);
 }
 
+static ls_status advance_gather(ls_allreduce *allreduce, bool *done)
+{
+    LS_TRY(ls_collective_advance(allreduce->gather, done));
+    if (*done)
+        sum_copies(allreduce->transport->ranks, &allreduce->payload);
+    return LS_OK;
+}
+
 static ls_status advance_activity(ls_allreduce *allreduce, bool *done)
 {
     switch (allreduce->activity) {
@@ -307,6 +384,8 @@ static ls_status advance_activity(ls_allreduce *allreduce, bool *done)
         return advance_check(allreduce, done);
     case SUMMING:
         return advance_phases(&allreduce->sum, done);
+    case GATHERING:
+        return advance_gather(allreduce, done);
     case SUMMING_IN_LIBRARY:
         return allreduce->transport->table->test(allreduce->library, done);
     }
@@ -325,6 +404,8 @@ static ls_status timed_out(const ls_allreduce *allreduce, double timeout_seconds
 {
     if (allreduce->activity == SUMMING_IN_LIBRARY)
         return ls__library_timed_out(allreduce->transport->table->name, timeout_seconds);
+    if (allreduce->activity == GATHERING)
+        return ls__collective_timed_out(allreduce->gather, timeout_seconds);
     const two_phases *phases =
         allreduce->activity == CHECKING ? &allreduce->check : &allreduce->sum;
     return ls__collective_timed_out(waiting_phase(phases), timeout_seconds);

@@ -29,7 +29,7 @@
 #include "comm/window.h"
 #include "lockstep/transport_mpi.h"
 
-enum { LETTERS = 16, INSIDE_MAX = 448, WINDOWS_MAX = 64, CELLS = 4096, NOT_HERE = -1 };
+enum { LETTERS = 16, INSIDE_MAX = 960, WINDOWS_MAX = 64, CELLS = 4096, NOT_HERE = -1 };
 
 /* Looks before the processor is given away: about as long as that takes, twice. */
 enum { SPINS = 200 };
