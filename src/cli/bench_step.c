@@ -274,7 +274,7 @@ static ls_status measure(step_bench *bench, step_time *median)
 {
     static step_time times[REPEATS_MAX];
     int64_t repeats = bench->settings.repeats;
-    double first = NAN;
+    double first = (double)NAN;
 
     for (int64_t i = 0; i < bench->settings.warmup; i++) {
         run_step(bench);
@@ -343,7 +343,7 @@ static double print_parts(ls__report *report, const step_time *time)
                   model ? backward : (double)NAN, forward + backward, time->seconds,
                   clock->gemm[part]);
     }
-    print_row(report, "step", NAN, NAN, time->seconds, time->seconds, gemm);
+    print_row(report, "step", (double)NAN, (double)NAN, time->seconds, time->seconds, gemm);
     return gemm;
 }
 

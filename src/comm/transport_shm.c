@@ -770,7 +770,7 @@ static ls_status set_up(shm_transport *transport, MPI_Comm communicator)
 /* The same outcome on all ranks, as some nodes may have room and others not. */
 static ls_status agree(MPI_Comm communicator, ls_status status)
 {
-    int mine = status;
+    int mine = (int)status;
     int worst = 0;
 
     LS__TRY_MPI(MPI_Allreduce(&mine, &worst, 1, MPI_INT, MPI_MAX, communicator),

@@ -136,9 +136,10 @@ ls_status ls__window_open(ls__window *window, MPI_Comm node, int64_t bytes)
     opened.open = true;
     ls_status status = find_parts(&opened, ranks);
     bool mine = status == LS_OK && populate(opened.own, bytes);
-    LS_TRY(all_true(node, mine, &all));
-    if (!all) {
+    ls_status agreed = all_true(node, mine, &all);
+    if (agreed != LS_OK || !all) {
         ls__window_close(&opened);
+        LS_TRY(agreed);
         return status != LS_OK ? status : too_small(bytes * ranks, room());
     }
     *window = opened;

@@ -119,7 +119,7 @@ static void test_all_gather_blocks(void **state)
         }
 }
 
-static void limit(int resource, rlim_t bytes, struct rlimit *before)
+static void limit(unsigned resource, rlim_t bytes, struct rlimit *before)
 {
     assert_int_equal(getrlimit(resource, before), 0);
     struct rlimit lower = {bytes, before->rlim_max};
