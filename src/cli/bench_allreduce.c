@@ -71,6 +71,7 @@ static const ls__option_table table = {
     .operands = "",
     .option = options,
     .count = sizeof options / sizeof options[0],
+    .notes = "With --simulate, on a network that need not exist: see --simulate --help.\n",
 };
 
 /* What is measured, as the flags name it. */
