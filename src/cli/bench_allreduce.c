@@ -13,6 +13,7 @@
 #include "base/file.h"
 #include "base/options.h"
 #include "base/units.h"
+#include "cli/algorithms.h"
 #include "cli/bench_launch.h"
 #include "cli/bench_plot.h"
 #include "cli/bench_report.h"
@@ -76,8 +77,7 @@ static const ls__option_table table = {
 
 /* What is measured, as the flags name it. */
 typedef struct bench_choice {
-    const ls_algorithm *algorithm[LS_ALGORITHM_COUNT];
-    int algorithms;
+    ls__algorithms algorithms;
     bool exact[REDUCES];
     int reduces;
 } bench_choice;
@@ -99,18 +99,6 @@ typedef struct bench_state {
 
 /* ---- settings ---- */
 
-static ls_status add_algorithm(bench_choice *choice, const char *name)
-{
-    const ls_algorithm *found = ls_algorithm_find(name);
-
-    LS_FAIL_IF(!found, LS_BAD_USAGE, "--algorithm: there is none called '%s': choose from %s", name,
-               LS_ALGORITHM_NAMES);
-    LS_FAIL_IF(choice->algorithms == LS_ALGORITHM_COUNT, LS_BAD_USAGE,
-               "--algorithm takes at most %d names", LS_ALGORITHM_COUNT);
-    choice->algorithm[choice->algorithms++] = found;
-    return LS_OK;
-}
-
 static ls_status add_reduce(bench_choice *choice, const char *name)
 {
     int found = 0;
@@ -125,9 +113,7 @@ static ls_status add_reduce(bench_choice *choice, const char *name)
     return LS_OK;
 }
 
-/* Calls `add` with each name of "one,two,three". */
-static ls_status add_names(bench_choice *choice, const char *list,
-                           ls_status (*add)(bench_choice *, const char *))
+static ls_status choose_reduces(bench_choice *choice, const char *list)
 {
     char names[LS__TEXT_MAX];
     char *rest = names;
@@ -135,7 +121,7 @@ static ls_status add_names(bench_choice *choice, const char *list,
 
     snprintf(names, sizeof names, "%s", list);
     while ((name = strsep(&rest, ",")))
-        LS_TRY(add(choice, name));
+        LS_TRY(add_reduce(choice, name));
     return LS_OK;
 }
 
@@ -145,8 +131,8 @@ static ls_status choose(bench_choice *choice, const bench_settings *set)
     LS_FAIL_IF(set->min_bytes > set->max_bytes, LS_BAD_USAGE,
                "--min-bytes %lld is above --max-bytes %lld", (long long)set->min_bytes,
                (long long)set->max_bytes);
-    LS_TRY(add_names(choice, set->algorithm, add_algorithm));
-    return add_names(choice, set->reduce, add_reduce);
+    LS_TRY(ls__algorithms_read(&choice->algorithms, set->algorithm));
+    return choose_reduces(choice, set->reduce);
 }
 
 /* Before anything is measured, on at most that many ranks. */
@@ -182,9 +168,9 @@ static int64_t most_scratch(const bench_state *bench, int64_t count)
     int64_t most = 0;
 
     for (int r = 0; r < choice->reduces; r++)
-        for (int a = 0; a < choice->algorithms; a++) {
+        for (int a = 0; a < choice->algorithms.count; a++) {
             int64_t bytes =
-                ls__bench_scratch(choice->algorithm[a], choice->exact[r], layout, count);
+                ls__bench_scratch(choice->algorithms.algorithm[a], choice->exact[r], layout, count);
             most = bytes > most ? bytes : most;
         }
     return most;
@@ -348,8 +334,8 @@ static ls_status run_size(bench_state *bench, int64_t count)
     const bench_choice *choice = &bench->choice;
 
     for (int r = 0; r < choice->reduces; r++)
-        for (int a = 0; a < choice->algorithms; a++)
-            LS_TRY(run_row(bench, choice->algorithm[a], choice->exact[r], count));
+        for (int a = 0; a < choice->algorithms.count; a++)
+            LS_TRY(run_row(bench, choice->algorithms.algorithm[a], choice->exact[r], count));
     return LS_OK;
 }
 

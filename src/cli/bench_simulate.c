@@ -5,6 +5,7 @@
 
 #include "base/options.h"
 #include "base/units.h"
+#include "cli/algorithms.h"
 #include "cli/commands.h"
 #include "cli/start.h"
 #include "comm/simulate.h"
@@ -68,36 +69,15 @@ static const ls__option_table table = {
              "ranks of a node share both. RATE is in powers of 1000, BYTES in powers of 1024.\n",
 };
 
-typedef struct choice {
-    const ls_algorithm *algorithm[LS_ALGORITHM_COUNT];
-    int count;
-} choice;
-
 /* ---- set-up ---- */
 
-static ls_status add_algorithm(choice *chosen, const char *name)
+static ls_status choose_algorithms(const simulate_settings *set, ls__algorithms *chosen)
 {
-    const ls_algorithm *found = ls_algorithm_find(name);
-
-    LS_FAIL_IF(!found, LS_BAD_USAGE, "--algorithm: there is none called '%s': choose from %s", name,
-               LS_ALGORITHM_NAMES);
-    LS_FAIL_IF(!found->reduce, LS_BAD_USAGE,
-               "--algorithm: %s is the library's own and has no schedule to simulate", name);
-    LS_FAIL_IF(chosen->count == LS_ALGORITHM_COUNT, LS_BAD_USAGE,
-               "--algorithm takes at most %d names", LS_ALGORITHM_COUNT);
-    chosen->algorithm[chosen->count++] = found;
-    return LS_OK;
-}
-
-static ls_status choose_algorithms(const simulate_settings *set, choice *chosen)
-{
-    char names[LS__TEXT_MAX];
-    char *rest = names;
-    char *name = NULL;
-
-    memcpy(names, set->algorithm, sizeof names);
-    while ((name = strsep(&rest, ",")))
-        LS_TRY(add_algorithm(chosen, name));
+    LS_TRY(ls__algorithms_read(chosen, set->algorithm));
+    for (int i = 0; i < chosen->count; i++)
+        LS_FAIL_IF(!chosen->algorithm[i]->reduce, LS_BAD_USAGE,
+                   "--algorithm: %s is the library's own and has no schedule to simulate",
+                   chosen->algorithm[i]->name);
     return LS_OK;
 }
 
@@ -200,7 +180,7 @@ static void print_row(const simulate_settings *set, const ls_algorithm *algorith
     fflush(stdout);
 }
 
-static ls_status print_rows(const simulate_settings *set, const choice *chosen)
+static ls_status print_rows(const simulate_settings *set, const ls__algorithms *chosen)
 {
     ls__simulated result;
 
@@ -221,8 +201,8 @@ enum { GRID_SIZES = sizeof grid_bytes / sizeof grid_bytes[0], GRID_RANKS = 16384
 /* Algorithms that are the same on a network differ by rounding only; the first one named wins. */
 static const double alike = 1e-9;
 
-static const char *fastest(const simulate_settings *set, const choice *chosen, int64_t ranks,
-                           int64_t bytes)
+static const char *fastest(const simulate_settings *set, const ls__algorithms *chosen,
+                           int64_t ranks, int64_t bytes)
 {
     const char *best = NULL;
     double best_seconds = 0;
@@ -238,7 +218,8 @@ static const char *fastest(const simulate_settings *set, const choice *chosen, i
     return best;
 }
 
-static void print_grid_row(const simulate_settings *set, const choice *chosen, int64_t ranks)
+static void print_grid_row(const simulate_settings *set, const ls__algorithms *chosen,
+                           int64_t ranks)
 {
     printf("  %7lld", (long long)ranks);
     for (int i = 0; i < GRID_SIZES; i++)
@@ -246,7 +227,7 @@ static void print_grid_row(const simulate_settings *set, const choice *chosen, i
     putchar('\n');
 }
 
-static void print_grid(const simulate_settings *set, const choice *chosen)
+static void print_grid(const simulate_settings *set, const ls__algorithms *chosen)
 {
     char text[32];
 
@@ -261,7 +242,7 @@ static void print_grid(const simulate_settings *set, const choice *chosen)
 ls_status ls__cli_bench_simulate(int argc, char **argv)
 {
     static simulate_settings set;
-    choice chosen = {.count = 0};
+    ls__algorithms chosen;
     ls__parsed parsed;
 
     LS_TRY(ls__cli_alone("bench allreduce --simulate"));
