@@ -40,7 +40,8 @@ typedef struct ls_payload {
 
 typedef struct ls_collective ls_collective;
 
-/* Bytes of scratch that a collective needs; 0 for a schedule that only copies. */
+/* Bytes of scratch that a collective needs, not less for a larger count; 0 for a schedule that only
+ * copies. */
 int64_t ls_collective_scratch(const ls_schedule *schedule, ls_layout layout, int64_t count,
                               const ls_element_type *type);
 
@@ -63,6 +64,7 @@ ls_status ls_collective_wait(ls_collective *collective, double timeout_seconds);
 
 typedef struct ls_allreduce ls_allreduce;
 
+/* Bytes of scratch that an all-reduce needs; not less for a larger count. */
 int64_t ls_allreduce_scratch(const ls_algorithm *algorithm, ls_layout layout, int64_t count,
                              const ls_element_type *type);
 

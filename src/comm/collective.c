@@ -84,10 +84,14 @@ static int64_t longest_message(const ls_schedule *schedule, ls_layout layout, in
     return ls_block(elements, segments_of(schedule, layout, count, size), 0).count * size;
 }
 
+/* Of segments, which are about as long as they may be, the longest that there can be: so a larger
+ * count never needs less scratch, and whoever has room for the most has room for all. */
 static int64_t scratch_slot(const ls_schedule *schedule, ls_layout layout, int64_t count,
                             int64_t size)
 {
-    int64_t bytes = longest_message(schedule, layout, count, size);
+    bool segmented = segments_of(schedule, layout, count, size) > 1;
+    int64_t bytes =
+        segmented ? schedule->segment + size : longest_message(schedule, layout, count, size);
 
     return (bytes + SCRATCH_ALIGNMENT - 1) / SCRATCH_ALIGNMENT * SCRATCH_ALIGNMENT;
 }

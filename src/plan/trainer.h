@@ -6,15 +6,15 @@
  *
  *     parameters    4    FP32
  *     gradients     4    of one micro-batch, as backward writes them (nn/model.c)
- *                   4    their mean over the batch, with --reduce f32 their sum too (train/reduce.c)
+ *                   4    their mean over the batch; with --reduce f32 their sum as well
  *     lanes         8    --reduce exact: the exact sum; there is none with f32
  *     optimizer     8    AdamW; SGD 4; with --shard-optimizer only for the blocks that a rank owns
  *
  * so 28 bytes where others need 16: exactness costs 8, and 4 are the price of handing out each
  * gradient while the next is computed. Activations are FP32 and those of one micro-batch; dropout
  * masks are recomputed from keys, and a layer's scores kept once. Communication is scratch for the
- * largest block of a bucket, for as many as arrive together, and tables of a few bytes a bucket, rank
- * and micro-batch. Data is the whole dataset.
+ * largest block of a bucket, for as many as arrive together, and tables of a few bytes a bucket,
+ * rank and micro-batch. Data is the whole dataset.
  *
  * What the arena does not book: the code and its libraries, MPI's buffers, OpenBLAS's, the spills
  * of exact sums, which take address space until something spills. */

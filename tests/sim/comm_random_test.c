@@ -182,6 +182,26 @@ static void test_segments_are_always_right(void **state)
     always_right(&fine, ls__test_seed(11));
 }
 
+/* Whoever takes scratch for the largest of several counts has enough for all of them. */
+static void test_scratch_never_shrinks(void **state)
+{
+    (void)state;
+    for (int a = 0; a < LS_ALGORITHM_COUNT; a++)
+        for (int ranks = 1; ranks <= 9; ranks++)
+            for (int per_node = 1; per_node <= ranks; per_node += ranks - 1 > 0 ? ranks - 1 : 1) {
+                ls_layout layout = {ranks, per_node};
+                int64_t before = 0;
+                for (int64_t count = 0; count < 600000; count += 251) {
+                    int64_t bytes =
+                        ls_allreduce_scratch(ls_algorithm_at(a), layout, count, &ls_sum_f32);
+                    if (bytes < before)
+                        fail_msg("%s, %d ranks: %lld elements need less than fewer",
+                                 ls_algorithm_at(a)->name, ranks, (long long)count);
+                    before = bytes;
+                }
+            }
+}
+
 /* ---- negative controls ---- */
 
 static ls_round last_round_copies(ls_layout layout, int rank, int64_t index)
@@ -347,6 +367,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_always_right),
         cmocka_unit_test(test_segments_are_always_right),
+        cmocka_unit_test(test_scratch_never_shrinks),
         cmocka_unit_test(test_wrong_schedule_shows),
         cmocka_unit_test(test_wrong_waves_show),
         cmocka_unit_test(test_same_bits_in_any_order),
