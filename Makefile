@@ -18,9 +18,11 @@ ARCH   ?= native
 HDF5   := $(firstword $(foreach p,hdf5-openmpi hdf5,$(shell pkg-config --exists $(p) 2>/dev/null && echo $(p))))
 MPI    := $(firstword $(foreach p,ompi-c ompi mpi-c mpich,$(shell pkg-config --exists $(p) 2>/dev/null && echo $(p))))
 PKGS   := $(MPI) openblas $(HDF5) libxxhash zlib
+# oneDNN brings no pkg-config file; it computes with the OpenMP runtime of gcc.
+DNNL_LIBS := -ldnnl -lgomp
 # -isystem keeps our warnings out of other people's headers.
 PKG_CFLAGS := $(patsubst -I%,-isystem %,$(shell pkg-config --cflags $(PKGS) 2>/dev/null))
-PKG_LIBS   := $(shell pkg-config --libs $(PKGS) 2>/dev/null) -lm -pthread
+PKG_LIBS   := $(shell pkg-config --libs $(PKGS) 2>/dev/null) $(DNNL_LIBS) -lm -pthread
 TEST_LIBS  := $(shell pkg-config --libs cmocka mpfr 2>/dev/null)
 
 WARN := -Wall -Wextra -Wpedantic -Werror -Wconversion -Wshadow -Wstrict-prototypes \

@@ -1,12 +1,18 @@
-/* Matrix products, by OpenBLAS. The only file of the project that includes cblas.h is gemm.c.
+/* Matrix products: FP32 by OpenBLAS, BF16 by oneDNN. gemm.c is the only file of the project that
+ * includes cblas.h, gemm_bf16.c the only one that includes dnnl.h.
  *
- * The bits of a product depend on its shape, on the BLAS core type and on the number of BLAS
- * threads, and on nothing else (not on alignment, measured). So a caller that wants the same bits
- * twice asks for the same shape twice, and BLAS runs one thread a call. */
+ * The bits of a product depend on its shape, on the BLAS core type (for BF16: on the instruction
+ * set) and on the number of BLAS threads, and on nothing else (not on alignment, measured). So a
+ * caller that wants the same bits twice asks for the same shape twice, and the libraries run one
+ * thread a call. All functions may be called from any thread of ls__threads_run. */
 #ifndef LS_MATH_GEMM_H
 #define LS_MATH_GEMM_H
 
+#include <stdbool.h>
 #include <stdint.h>
+
+#include "lockstep/status.h"
+#include "math/format.h"
 
 typedef enum ls__op {
     LS__AS_IS,
@@ -20,14 +26,41 @@ void ls__gemm(ls__op op_a, ls__op op_b, int64_t m, int64_t n, int64_t k, float a
               const float *a, int64_t lda, const float *b, int64_t ldb, float beta, float *c,
               int64_t ldc);
 
+/* A row-major matrix in any format, rows `stride` values apart. */
+typedef struct ls__matrix {
+    ls__values values;
+    int64_t stride;
+    ls__op op; /* how it is to be read */
+} ls__matrix;
+
+/* Floats of scratch that a product needs, whatever its shape. */
+enum { LS__PRODUCT_ROWS = 256, LS__PRODUCT_COLUMNS = 512, LS__PRODUCT_DEPTH = 1024 };
+#define LS__PRODUCT_SCRATCH                                         \
+    ((LS__PRODUCT_ROWS + LS__PRODUCT_COLUMNS) * LS__PRODUCT_DEPTH + \
+     LS__PRODUCT_ROWS * LS__PRODUCT_COLUMNS)
+
+/* C (m, n) = op(A) (m, k) op(B) (k, n) + bias, or added to C where `adds` (then without bias). A
+ * and B have one format; C has it too, or is FP32, and is read as it is. Accumulates in FP32, and
+ * rounds to C's format once. BF16 products are oneDNN's where the processor has instructions for
+ * them; all others, and FP16, are widened piece by piece for FP32 products. */
+void ls__product(ls__matrix c, ls__matrix a, ls__matrix b, int64_t m, int64_t n, int64_t k,
+                 const float *bias, /* (n), or NULL for none */
+                 bool adds, float *scratch /* (LS__PRODUCT_SCRATCH); unused for FP32 */);
+
 /* Floating-point operations of all products so far, 2 m n k each. */
 int64_t ls__gemm_flops(void);
 
 /* Sets one BLAS thread in this process. Call it once, before the first product. */
 void ls__gemm_start(void);
 
+/* LS_NO_MEMORY where a BF16 product could not be set up since the start: its results are NaN. */
+ls_status ls__gemm_failed(void);
+
 /* The core type that OpenBLAS selected ("Zen", "SkylakeX"); static storage. */
 const char *ls__gemm_core(void);
+
+/* What computes products of a format on this machine, for people; static storage. */
+const char *ls__gemm_engine(ls__format format);
 
 /* The library's own description of its build; static storage. */
 const char *ls__gemm_library(void);
