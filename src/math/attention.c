@@ -63,7 +63,7 @@ static void causal_softmax(float *scores, int64_t T)
         int64_t span = causal_span(r, T);
 
         set(row + r + 1, -INFINITY, span - r - 1);
-        float sum = ls__softmax_exponentials(row, ls__max(row, span), span);
+        float sum = ls__softmax_exponentials(row, row, ls__max(row, span), span);
         ls__scale(row, row, 1 / sum, r + 1);
         set(row + r + 1, 0, T - r - 1);
     }
