@@ -13,6 +13,7 @@
 #include "base/digest.h"
 #include "base/profile.h"
 #include "base/rng.h"
+#include "base/threads.h"
 #include "cli/commands.h"
 #include "cli/report.h"
 #include "lockstep/exact.h"
@@ -47,8 +48,9 @@ static const ls__option own_options[] = {
 };
 
 /* Of train's flags, those that a step depends on. */
-static const char *const train_flags[] = {
-    "layers", "heads", "width", "context", "dropout", "batch", "micro-batch", "optimizer", "seed"};
+static const char *const train_flags[] = {"layers",  "heads",     "width",       "context",
+                                          "dropout", "batch",     "micro-batch", "optimizer",
+                                          "seed",    "precision", "threads",     "recompute"};
 
 enum {
     OWN_FLAGS = sizeof own_options / sizeof own_options[0],
@@ -147,6 +149,7 @@ static ls_status open_bench(step_bench *bench)
     ls__optimizer_settings optimizer = ls__assemble_optimizer(train);
 
     ls__gemm_start();
+    LS_TRY(ls__threads_start((int)train->threads));
     LS_TRY(ls__arena_open(&bench->arena, ls__memory_available()));
     LS_TRY(ls__assemble_model(&bench->model, train, shape, train->micro_batch, bench->arena));
     LS_TRY(take_memory(bench));
@@ -397,10 +400,12 @@ static ls_status print_result(const step_bench *bench, const step_time *time)
 
     LS_TRY(ls__report_open(&report, bench->settings.json));
     printf("%lld layers, %lld heads, width %lld, context %lld, vocabulary %lld, dropout %g; batch "
-           "%lld in %lld micro-batches;\none rank, one thread, OpenBLAS %s\n\n",
+           "%lld in %lld micro-batches;\none rank, %lld thread%s, %s, OpenBLAS %s\n\n",
            (long long)train->layers, (long long)train->heads, (long long)train->width,
            (long long)train->context, (long long)bench->settings.vocabulary, train->dropout,
-           (long long)train->batch, (long long)ls__micro_batches(train), ls__gemm_core());
+           (long long)train->batch, (long long)ls__micro_batches(train), (long long)train->threads,
+           train->threads == 1 ? "" : "s", ls__format_name((ls__format)train->precision),
+           ls__gemm_core());
     double gemm = print_parts(&report, time);
     print_speed(&report, &bench->settings, time, gemm);
     return ls__report_close(&report);

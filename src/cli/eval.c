@@ -3,6 +3,7 @@
 #include <stdio.h>
 
 #include "base/options.h"
+#include "base/threads.h"
 #include "cli/commands.h"
 #include "cli/start.h"
 #include "data/dataset.h"
@@ -16,6 +17,7 @@ typedef struct eval_settings {
     char data[LS__TEXT_MAX];
     int64_t ranks;
     int64_t batches;
+    int64_t threads;
     double stall_timeout;
 } eval_settings;
 
@@ -29,6 +31,8 @@ static const ls__option options[] = {
      AT(batches), 0, 1e9, LS__OPTION_INT, LS__SCOPE_RUN, 0},
     {"ranks", "0", "N", "start N ranks with mpirun; 0: as many as mpirun started", AT(ranks), 0,
      65536, LS__OPTION_INT, LS__SCOPE_RUN, 0},
+    {"threads", "1", "threads", "threads that compute inside each rank", AT(threads), 1,
+     LS__THREADS_MAX, LS__OPTION_INT, LS__SCOPE_RUN, 0},
     {"stall-timeout", "120", "seconds", "how long a rank waits for another", AT(stall_timeout), 1,
      1e6, LS__OPTION_REAL, LS__SCOPE_RUN, 0},
 };
@@ -92,7 +96,8 @@ static ls_status compare_machines(session *s, ls__world *world)
 
     ls_status status = ls__canary_run(&canary, &s->evaluator, s->loaded.parameters, false);
     LS_TRY(ls__world_agree(world, status));
-    return ls__startup_compare(world, &canary, s->loaded.settings.reduce == LS__REDUCE_EXACT);
+    return ls__startup_compare(world, &canary, (ls__format)s->loaded.settings.precision,
+                               s->loaded.settings.reduce == LS__REDUCE_EXACT);
 }
 
 /* Collective. Only rank 0 needs to see the run's folder, all need the dataset. */
@@ -102,6 +107,7 @@ static ls_status open_session(session *s, eval_settings *settings, ls__world *wo
 
     LS_TRY(ls__world_broadcast(world, 0, settings, sizeof *settings));
     LS_FAIL_IF(!*settings->run, LS_BAD_USAGE, "--run is missing: name the folder of a run");
+    LS_TRY(ls__world_agree(world, ls__threads_start((int)settings->threads)));
     LS_TRY(ls__startup_memory(world, &memory));
     LS_TRY(ls__load_run_together(&s->loaded, settings->run, world, memory));
     LS_TRY(ls__world_agree(world, open_data(s, settings, world)));

@@ -2,6 +2,7 @@
 #include "train/sample.h"
 
 #include "base/options.h"
+#include "base/threads.h"
 #include "cli/commands.h"
 #include "math/gemm.h"
 
@@ -12,6 +13,7 @@ typedef struct sample_flags {
     double temperature;
     int64_t top_k;
     int64_t seed;
+    int64_t threads;
 } sample_flags;
 
 #define AT(member) offsetof(sample_flags, member)
@@ -28,6 +30,8 @@ static const ls__option options[] = {
      LS__OPTION_INT, LS__SCOPE_RUN, 0},
     {"seed", "1", "number", "the same seed gives the same text", AT(seed), 0, 9e15, LS__OPTION_INT,
      LS__SCOPE_RUN, 0},
+    {"threads", "1", "threads", "threads that compute", AT(threads), 1, LS__THREADS_MAX,
+     LS__OPTION_INT, LS__SCOPE_RUN, 0},
 };
 
 static const ls__option_table table = {
@@ -51,6 +55,7 @@ ls_status ls__cli_sample(int argc, char **argv)
     }
     LS_FAIL_IF(!*flags.run, LS_BAD_USAGE, "--run is missing: name the folder of a run");
     ls__gemm_start();
+    LS_TRY(ls__threads_start((int)flags.threads));
     LS_TRY(ls__load_run(&loaded, flags.run, -1, 1, 0));
     ls__sample_settings settings = {.prompt = flags.prompt,
                                     .length = flags.length,

@@ -44,13 +44,15 @@ static ls_status write_config(const ls__run_folder *folder, const ls__train_sett
     return status;
 }
 
+/* A flag that the run's configuration does not know has the preset there: it is of an older
+ * version, which did what the preset says. */
 static ls_status compare_with_run(const ls__run_folder *folder, const ls__train_settings *settings)
 {
     static ls__train_settings before; /* large, and only rank 0 comes here */
     char was[LS__TEXT_MAX];
     char is[LS__TEXT_MAX];
 
-    before = *settings;
+    ls__options_preset(&ls__train_options, &before);
     LS_TRY(ls__options_read(&ls__train_options, &before, folder->config));
     int index = ls__options_differ(&ls__train_options, &before, settings, LS__SCOPE_BITS);
     if (index < 0)

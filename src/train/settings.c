@@ -3,7 +3,9 @@
 #include <math.h>
 #include <stdlib.h>
 
+#include "base/threads.h"
 #include "lockstep/schedule.h"
+#include "math/format.h"
 
 /* Sizes beyond this are typing errors; products of three of them still fit an int64_t. */
 static const double size_max = 1 << 20;
@@ -43,6 +45,9 @@ static const ls__option options[] = {
      BITS, 0},
     {"activation", "relu", "relu|gelu", "mlp: between layers", AT(activation), 0, 0,
      LS__OPTION_CHOICE, BITS, 0},
+    {"precision", "f32", LS__FORMAT_NAMES,
+     "what layers store and multiply; sums, the weights that are updated and the optimizer are f32",
+     AT(precision), 0, 0, LS__OPTION_CHOICE, BITS, 0},
 
     {"batch", "12", "samples", "sequences or images per step, all ranks together", AT(batch), 1,
      size_max, LS__OPTION_INT, BITS, 0},
@@ -97,6 +102,12 @@ static const ls__option options[] = {
     {"shard-optimizer", "false", "",
      "each rank keeps and updates a share of the optimizer's state (ZeRO-1)", AT(shard_optimizer),
      0, 0, LS__OPTION_SWITCH, RUN, 0},
+    {"threads", "1", "threads", "threads that compute inside each rank; the bits stay the same",
+     AT(threads), 1, LS__THREADS_MAX, LS__OPTION_INT, RUN, 0},
+    {"recompute", "false", "",
+     "compute a layer's activations again in backward instead of keeping them: less memory, the "
+     "same bits",
+     AT(recompute), 0, 0, LS__OPTION_SWITCH, RUN, 0},
     {"stall-timeout", "120", "seconds", "how long a rank waits for another before the run ends",
      AT(stall_timeout), 1, 1e6, LS__OPTION_REAL, RUN, 0},
     {"audit-every", "0", "steps",

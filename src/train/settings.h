@@ -29,6 +29,7 @@ typedef struct ls__train_settings {
     double dropout;
     ls__list hidden;
     int activation; /* ls__activation */
+    int precision;  /* ls__format: of what is stored and multiplied */
 
     int64_t batch, micro_batch, steps;
     int optimizer; /* ls__optimizer_kind */
@@ -43,6 +44,8 @@ typedef struct ls__train_settings {
     int allreduce; /* LS__ALLREDUCE_AUTO, or 1 + an index into LS_ALGORITHM_NAMES */
     int64_t bucket;
     bool shard_optimizer;
+    int64_t threads; /* that compute inside each rank */
+    bool recompute;
     double stall_timeout;
     int64_t audit_every;
 } ls__train_settings;

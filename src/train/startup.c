@@ -83,6 +83,7 @@ typedef struct machine {
     char version[WORD];
     char core[WORD];
     char library[LIBRARY];
+    char engine[WORD]; /* of products in the run's precision */
     ls__canary canary;
 } machine;
 
@@ -94,28 +95,30 @@ static const struct aspect {
     {"version of lockstep", "install one version on all hosts"},
     {"OpenBLAS core", "set OPENBLAS_CORETYPE to one core that all hosts have"},
     {"build of OpenBLAS", "install one build on all hosts"},
+    {"engine of products", "set ONEDNN_MAX_CPU_ISA to what all hosts have, or --precision f32"},
     {"digest of the initial weights", "use one build, C library and kind of processor"},
     {"digest of a test forward pass", "use one build, C library and kind of processor"},
     {"digest of a test backward pass", "use one build, C library and kind of processor"},
 };
 
-enum { ASPECTS = sizeof aspects / sizeof aspects[0] };
+enum { ASPECTS = sizeof aspects / sizeof aspects[0], WORDS = 4 }; /* words, then digests */
 
 static const char *value_of(const machine *m, int aspect, char digest[LS__DIGEST_TEXT])
 {
-    const char *words[] = {m->version, m->core, m->library};
+    const char *words[] = {m->version, m->core, m->library, m->engine};
     ls__digest digests[] = {m->canary.weights, m->canary.forward, m->canary.backward};
 
-    return aspect < 3 ? words[aspect] : ls__digest_format(digests[aspect - 3], digest);
+    return aspect < WORDS ? words[aspect] : ls__digest_format(digests[aspect - WORDS], digest);
 }
 
-static machine describe(const ls__canary *canary)
+static machine describe(const ls__canary *canary, ls__format precision)
 {
     machine mine = {.canary = *canary};
 
     snprintf(mine.version, sizeof mine.version, "%s", LS__VERSION);
     snprintf(mine.core, sizeof mine.core, "%s", ls__gemm_core());
     snprintf(mine.library, sizeof mine.library, "%s", ls__gemm_library());
+    snprintf(mine.engine, sizeof mine.engine, "%s", ls__gemm_engine(precision));
     return mine;
 }
 
@@ -198,9 +201,10 @@ static ls_status compare(ls__world *world, const machine *mine, machine *all, bo
     return ls__world_agree(world, all ? verdict(all, world, exact) : LS_OK);
 }
 
-ls_status ls__startup_compare(ls__world *world, const ls__canary *canary, bool exact)
+ls_status ls__startup_compare(ls__world *world, const ls__canary *canary, ls__format precision,
+                              bool exact)
 {
-    machine mine = describe(canary);
+    machine mine = describe(canary, precision);
     machine *all = calloc((size_t)ls__world_ranks(world), sizeof *all);
     ls_status status = compare(world, &mine, all, exact);
 

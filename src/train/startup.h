@@ -11,6 +11,7 @@
 #include "base/digest.h"
 #include "comm/world.h"
 #include "lockstep/status.h"
+#include "math/format.h"
 #include "train/evaluate.h"
 
 /* Collective: the bytes that each rank of this host may take. All look before any of them takes
@@ -30,11 +31,12 @@ typedef struct ls__canary {
 ls_status ls__canary_run(ls__canary *canary, ls__evaluator *evaluator, const float *parameters,
                          bool trains);
 
-/* Collective: version, BLAS and canary of all ranks against rank 0's. Where they differ: under
- * `exact` LS_BAD_INPUT on every rank, naming the ranks, their hosts and what differs; else a
- * warning that says the same. Under `exact` also LS_BAD_INPUT where a rank does not round to
- * nearest, or flushes subnormal numbers (lockstep/exact.h). */
-ls_status ls__startup_compare(ls__world *world, const ls__canary *canary, bool exact);
+/* Collective: version, BLAS, what computes products of the precision, and canary of all ranks
+ * against rank 0's. Where they differ: under `exact` LS_BAD_INPUT on every rank, naming the ranks,
+ * their hosts and what differs; else a warning that says the same. Under `exact` also LS_BAD_INPUT
+ * where a rank does not round to nearest, or flushes subnormal numbers (lockstep/exact.h). */
+ls_status ls__startup_compare(ls__world *world, const ls__canary *canary, ls__format precision,
+                              bool exact);
 
 /* Warns where a checkpoint was made on another BLAS core than this process uses. */
 void ls__startup_compare_core(const char *checkpoint_core);

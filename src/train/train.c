@@ -6,6 +6,7 @@
 #include "base/cores.h"
 #include "base/fault.h"
 #include "base/log.h"
+#include "base/threads.h"
 #include "base/units.h"
 #include "base/version.h"
 #include "math/gemm.h"
@@ -37,6 +38,24 @@ static ls_status gather_cores(ls__world *world, ls__cores *mine, ls__cores *all)
     return LS_OK;
 }
 
+/* Says so where the threads of a host's ranks outnumber its cores. */
+static void warn_where_crowded(ls__world *world, int cores)
+{
+    int ranks = ls__world_host_ranks(world);
+    int threads = ls__threads_count();
+    const char *host = ls__world_host(world, ls__world_rank(world));
+
+    if (ls__world_host_rank(world) != 0 || ranks * threads <= cores)
+        return;
+    if (threads == 1)
+        ls__log_warning("%d ranks share the %d cores of %s: expect each to be slower", ranks, cores,
+                        host);
+    else
+        ls__log_warning("%d rank%s of %d threads share the %d core%s that mpirun gives them on %s: "
+                        "expect each to be slower",
+                        ranks, ranks == 1 ? "" : "s", threads, cores, cores == 1 ? "" : "s", host);
+}
+
 static ls_status warn_of_oversubscription(ls__world *world)
 {
     ls__cores cores;
@@ -48,10 +67,7 @@ static ls_status warn_of_oversubscription(ls__world *world)
         status = gather_cores(world, &cores, all);
     free(all);
     LS_TRY(status);
-    if (ls__world_host_rank(world) == 0 && ls__world_host_ranks(world) > ls__cores_count(&cores))
-        ls__log_warning("%d ranks share the %d cores of %s: expect each to be slower",
-                        ls__world_host_ranks(world), ls__cores_count(&cores),
-                        ls__world_host(world, ls__world_rank(world)));
+    warn_where_crowded(world, ls__cores_count(&cores));
     return LS_OK;
 }
 
@@ -87,12 +103,12 @@ static ls_status write_run_line(run *r)
     LS_FAIL_IF(!stream, LS_NO_MEMORY, "no memory for a line of metrics");
     fprintf(stream,
             "{\"run\": {\"version\": \"%s\", \"ranks\": %d, \"model\": \"%s\", \"parameters\": "
-            "%lld, \"from_step\": %lld, \"blas_core\": \"%s\", \"allreduce\": \"%s\", "
-            "\"bucket_bytes\": %lld, \"memory\": {",
+            "%lld, \"from_step\": %lld, \"blas_core\": \"%s\", \"threads\": %d, \"allreduce\": "
+            "\"%s\", \"bucket_bytes\": %lld, \"memory\": {",
             LS__VERSION, ls__world_ranks(trainer->world),
             trainer->settings->model == LS__MODEL_GPT ? "gpt" : "mlp",
             (long long)trainer->model->tensors.total, (long long)trainer->step, ls__gemm_core(),
-            ls__reducer_algorithm(trainer->reducer)->name,
+            ls__threads_count(), ls__reducer_algorithm(trainer->reducer)->name,
             (long long)ls__reducer_bucket_bytes(trainer->reducer));
     print_memory(stream, r);
     fprintf(stream, "}, \"hosts\": [");
@@ -183,6 +199,7 @@ static ls_status open_run(run *r, const ls__train_settings *settings, ls__world 
     r->writes = ls__world_rank(world) == 0;
     ls__world_set_timeout(world, settings->stall_timeout); /* a resumed run brings its own */
     LS_TRY(ls__world_agree(world, ls__fault_arm(ls__world_rank(world))));
+    LS_TRY(ls__world_agree(world, ls__threads_start((int)settings->threads)));
     int64_t resident = ls__memory_resident();
     LS_TRY(ls__trainer_open(&r->trainer, settings, world));
     r->resident = resident > 0 ? ls__memory_resident() - resident : 0;

@@ -125,7 +125,7 @@ static ls_status compare_machines(ls__trainer *trainer)
 
     ls_status status = ls__canary_run(&canary, &trainer->evaluator, trainer->parameters, true);
     LS_TRY(ls__world_agree(trainer->world, status));
-    return ls__startup_compare(trainer->world, &canary,
+    return ls__startup_compare(trainer->world, &canary, (ls__format)trainer->settings->precision,
                                trainer->settings->reduce == LS__REDUCE_EXACT);
 }
 

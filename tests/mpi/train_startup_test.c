@@ -31,8 +31,8 @@ static void test_equal_ranks(void **state)
     ls__canary canary = canary_of_all();
 
     (void)state;
-    assert_ok(ls__startup_compare(world, &canary, true));
-    assert_ok(ls__startup_compare(world, &canary, false));
+    assert_ok(ls__startup_compare(world, &canary, LS__F32, true));
+    assert_ok(ls__startup_compare(world, &canary, LS__F32, false));
 }
 
 /* One bit of one digest of one rank. */
@@ -46,10 +46,10 @@ static void compare_with_a_difference(int odd, int which, const char *what)
         digests[which]->low ^= 1;
     /* Whoever differs, rank 0 is what the others are held against. */
     snprintf(says, sizeof says, "on rank %d (", odd ? odd : 1);
-    assert_fails(ls__startup_compare(world, &canary, true), LS_BAD_INPUT, says);
+    assert_fails(ls__startup_compare(world, &canary, LS__F32, true), LS_BAD_INPUT, says);
     assert_non_null(strstr(ls_last_error()->text, what));
     assert_int_equal(ls_last_error()->rank, 0);
-    assert_ok(ls__startup_compare(world, &canary, false));
+    assert_ok(ls__startup_compare(world, &canary, LS__F32, false));
 }
 
 static void test_each_difference_is_told(void **state)
@@ -73,7 +73,7 @@ static void test_many_ranks_are_named(void **state)
         canary.forward.high ^= 1;
     if (ranks == 1)
         return;
-    assert_fails(ls__startup_compare(world, &canary, true), LS_BAD_INPUT, "rank 1 (");
+    assert_fails(ls__startup_compare(world, &canary, LS__F32, true), LS_BAD_INPUT, "rank 1 (");
     assert_true((ranks > 2) == (strstr(ls_last_error()->text, ", rank 2 (") != NULL));
     assert_true((ranks > 5) == (strstr(ls_last_error()->text, " more") != NULL));
 }
@@ -89,8 +89,8 @@ static void test_another_rounding_is_told(void **state)
     snprintf(says, sizeof says, "rank %d (", odd);
     if (ls__world_rank(world) == odd)
         fesetround(FE_UPWARD);
-    ls_status status = ls__startup_compare(world, &canary, true);
-    ls_status without = ls__startup_compare(world, &canary, false);
+    ls_status status = ls__startup_compare(world, &canary, LS__F32, true);
+    ls_status without = ls__startup_compare(world, &canary, LS__F32, false);
     fesetround(FE_TONEAREST);
     assert_fails(status, LS_BAD_INPUT, says);
     assert_non_null(strstr(ls_last_error()->text, "does not round to nearest"));
