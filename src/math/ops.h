@@ -101,6 +101,9 @@ typedef struct ls__attention_dropout {
     const uint64_t *key; /* (batch), one a sample; element index (head T + row) T + column */
 } ls__attention_dropout;
 
+/* Rows of the (T, T) matrix that attention works on at a time. */
+enum { LS__ATTENTION_STRIP = 64 };
+
 /* Floats of scratch that attention needs of each thread. */
 int64_t ls__attention_scratch(ls__format format, int64_t T, int64_t head_width);
 
