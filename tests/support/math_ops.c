@@ -541,7 +541,7 @@ ls__op64 ls__op_random(const ls__math_op *op, const ls__op_shape *shape)
 
 static float *moved(const double *x, int64_t count, int64_t offset)
 {
-    float *copy = ls__floats(count + offset) + offset;
+    float *copy = ls__new_floats(count + offset) + offset;
 
     for (int64_t i = 0; i < count; i++)
         copy[i] = (float)x[i];
@@ -553,15 +553,15 @@ ls__op32 ls__op_in_fp32(const ls__math_op *op, const ls__op64 *reference, int64_
     ls__op_sizes sizes = ls__op_sizes_of(op, &reference->shape);
     ls__op32 tensors = {.shape = reference->shape, .tokens = reference->tokens};
 
-    tensors.out = ls__floats(sizes.out + offset) + offset;
+    tensors.out = ls__new_floats(sizes.out + offset) + offset;
     tensors.d_out = moved(reference->d_out, sizes.out, offset);
     for (int i = 0; i < LS__OP_INPUTS; i++)
         if (sizes.in[i] > 0) {
             tensors.in[i] = moved(reference->in[i], sizes.in[i], offset);
-            tensors.d_in[i] = ls__floats(sizes.in[i] + offset) + offset;
+            tensors.d_in[i] = ls__new_floats(sizes.in[i] + offset) + offset;
         }
     for (int i = 0; i < LS__OP_SAVED; i++)
-        tensors.saved[i] = ls__floats(sizes.saved[i] + offset) + offset;
-    tensors.scratch = ls__floats(sizes.scratch + offset) + offset;
+        tensors.saved[i] = ls__new_floats(sizes.saved[i] + offset) + offset;
+    tensors.scratch = ls__new_floats(sizes.scratch + offset) + offset;
     return tensors;
 }

@@ -30,7 +30,7 @@ double *ls__doubles(int64_t count)
     return take(count, sizeof(double));
 }
 
-float *ls__floats(int64_t count)
+float *ls__new_floats(int64_t count)
 {
     return take(count, sizeof(float));
 }
@@ -80,7 +80,7 @@ int32_t *ls__random_ints(int64_t count, int64_t bound)
 
 float *ls__to_floats(const double *x, int64_t count)
 {
-    float *copy = ls__floats(count);
+    float *copy = ls__new_floats(count);
 
     for (int64_t i = 0; i < count; i++)
         copy[i] = (float)x[i];

@@ -7,7 +7,7 @@
 
 /* Zeroed memory of the pool, aligned to 64 bytes. */
 double *ls__doubles(int64_t count);
-float *ls__floats(int64_t count);
+float *ls__new_floats(int64_t count);
 int32_t *ls__ints(int64_t count);
 
 /* Empties the pool; the teardown of every test that uses it. */

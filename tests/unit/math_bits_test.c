@@ -13,7 +13,7 @@ enum { ROWS = 13, WIDTH = 67, COUNT = ROWS * WIDTH };
 /* Multiples of 2^-12 in [-8, 8), without libm, whose bits may differ between machines. */
 static float *inputs(uint32_t which)
 {
-    float *x = ls__floats(COUNT);
+    float *x = ls__new_floats(COUNT);
 
     for (uint64_t i = 0; i < COUNT; i++) {
         ls__random4 words = ls__random(2024, LS__STREAM_INIT, which, i);
@@ -33,7 +33,7 @@ static void assert_digest(const float *x, const char *recorded)
 static void test_elementary(void **state)
 {
     float *in = inputs(0);
-    float *out = ls__floats(COUNT);
+    float *out = ls__new_floats(COUNT);
 
     (void)state;
     for (int i = 0; i < COUNT; i++)
@@ -47,7 +47,7 @@ static void test_elementary(void **state)
 static void test_gelu(void **state)
 {
     float *in = inputs(0);
-    float *out = ls__floats(COUNT);
+    float *out = ls__new_floats(COUNT);
 
     (void)state;
     ls__gelu_forward(out, in, COUNT);
@@ -60,10 +60,10 @@ static void test_layer_norm(void **state)
 {
     float *in = inputs(0);
     float *gain = inputs(1);
-    float *out = ls__floats(COUNT);
-    float *d_in = ls__floats(COUNT);
-    float *d_gain = ls__floats(COUNT);
-    float *d_shift = ls__floats(COUNT);
+    float *out = ls__new_floats(COUNT);
+    float *d_in = ls__new_floats(COUNT);
+    float *d_gain = ls__new_floats(COUNT);
+    float *d_shift = ls__new_floats(COUNT);
     float mean[ROWS];
     float rstd[ROWS];
 
@@ -93,7 +93,7 @@ static void test_cross_entropy(void **state)
 
 static void test_dropout(void **state)
 {
-    float *out = ls__floats(COUNT);
+    float *out = ls__new_floats(COUNT);
 
     (void)state;
     ls__dropout(out, inputs(0), 0.3, ls__dropout_key(1337, 2, 99), 0, COUNT);

@@ -10,7 +10,7 @@ enum { MANY = 1 << 20 };
 
 static float *ones(int64_t count)
 {
-    float *x = ls__floats(count);
+    float *x = ls__new_floats(count);
 
     for (int64_t i = 0; i < count; i++)
         x[i] = 1;
@@ -31,7 +31,7 @@ static void test_share_kept(void **state)
 {
     static const double rates[] = {0.1, 0.2, 0.5, 0.9};
     float *in = ones(MANY);
-    float *out = ls__floats(MANY);
+    float *out = ls__new_floats(MANY);
 
     (void)state;
     for (size_t i = 0; i < sizeof rates / sizeof rates[0]; i++) {
@@ -51,7 +51,7 @@ static void test_share_kept(void **state)
 static void test_rate_zero_is_identity(void **state)
 {
     float *in = ls__to_floats(ls__random_doubles(1000, 1), 1000);
-    float *out = ls__floats(1000);
+    float *out = ls__new_floats(1000);
 
     (void)state;
     ls__dropout(out, in, 0, 5, 0, 1000);
@@ -63,8 +63,8 @@ static void test_parts_make_the_whole(void **state)
 {
     enum { COUNT = 150 };
     float *in = ones(COUNT);
-    float *whole = ls__floats(COUNT);
-    float *parts = ls__floats(COUNT);
+    float *whole = ls__new_floats(COUNT);
+    float *parts = ls__new_floats(COUNT);
 
     (void)state;
     ls__dropout(whole, in, 0.4, 99, 0, COUNT);
@@ -80,7 +80,7 @@ static void test_far_elements(void **state)
 {
     enum { COUNT = 77 };
     uint64_t first = (UINT64_C(5) << 34) + 3;
-    float *out = ls__floats(COUNT);
+    float *out = ls__new_floats(COUNT);
     double expected[COUNT];
     double in[COUNT];
 
@@ -96,7 +96,7 @@ static void test_far_elements(void **state)
 static void test_in_place(void **state)
 {
     float *in = ones(200);
-    float *out = ls__floats(200);
+    float *out = ls__new_floats(200);
 
     (void)state;
     ls__dropout(out, in, 0.3, 17, 8, 200);
@@ -111,8 +111,8 @@ static void test_masks_of_different_keys_differ(void **state)
     uint64_t keys[] = {ls__dropout_key(1, 0, 0), ls__dropout_key(2, 0, 0), ls__dropout_key(1, 1, 0),
                        ls__dropout_key(1, 0, 1), ls__dropout_key(1, 0, UINT64_C(1) << 32)};
     float *in = ones(1000);
-    float *first = ls__floats(1000);
-    float *other = ls__floats(1000);
+    float *first = ls__new_floats(1000);
+    float *other = ls__new_floats(1000);
 
     (void)state;
     assert_true(keys[0] == ls__dropout_key(1, 0, 0));

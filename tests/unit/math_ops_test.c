@@ -135,11 +135,11 @@ static void test_layer_norm_backward_adds_to_d_in(void **state)
     float *in = ls__to_floats(ls__random_doubles(COUNT, 1), COUNT);
     float *d_out = ls__to_floats(ls__random_doubles(COUNT, 1), COUNT);
     float *gain = ls__to_floats(ls__random_doubles(WIDTH, 1), WIDTH);
-    float *from_zero = ls__floats(COUNT);
-    float *from_one = ls__floats(COUNT);
-    float *d_gain = ls__floats(WIDTH);
-    float *d_shift = ls__floats(WIDTH);
-    float *out = ls__floats(COUNT);
+    float *from_zero = ls__new_floats(COUNT);
+    float *from_one = ls__new_floats(COUNT);
+    float *d_gain = ls__new_floats(WIDTH);
+    float *d_shift = ls__new_floats(WIDTH);
+    float *out = ls__new_floats(COUNT);
     float mean[ROWS];
     float rstd[ROWS];
 
@@ -161,8 +161,8 @@ static void test_in_place(void **state)
     ls__seed_tensors(ls__test_seed(20240507));
     float *in = ls__to_floats(ls__random_doubles(COUNT, 2), COUNT);
     float *d_out = ls__to_floats(ls__random_doubles(COUNT, 1), COUNT);
-    float *apart = ls__floats(COUNT);
-    float *place = ls__floats(COUNT);
+    float *apart = ls__new_floats(COUNT);
+    float *place = ls__new_floats(COUNT);
 
     (void)state;
     ls__gelu_forward(apart, in, COUNT);
@@ -195,9 +195,9 @@ static void test_linear_without_d_in(void **state)
     float *in = ls__to_floats(ls__random_doubles(ROWS * IN, 1), ROWS * IN);
     float *weight = ls__to_floats(ls__random_doubles(OUT * IN, 1), OUT * IN);
     float *d_out = ls__to_floats(ls__random_doubles(ROWS * OUT, 1), ROWS * OUT);
-    float *d_in = ls__floats(ROWS * IN);
-    float *d_weight = ls__floats(OUT * IN);
-    float *d_weight_alone = ls__floats(OUT * IN);
+    float *d_in = ls__new_floats(ROWS * IN);
+    float *d_weight = ls__new_floats(OUT * IN);
+    float *d_weight_alone = ls__new_floats(OUT * IN);
 
     (void)state;
     ls__linear_backward(d_in, d_weight, NULL, d_out, in, weight, ROWS, IN, OUT);

@@ -134,9 +134,9 @@ static void test_attention_with_huge_scores(void **state)
 
     ls__seed_tensors(ls__test_seed(20240513));
     float *qkv = ls__to_floats(ls__random_doubles(COUNT, 1e4), COUNT);
-    float *att = ls__floats(T * T);
-    float *scratch = ls__floats(T * T);
-    float *out = ls__floats(T * WIDTH);
+    float *att = ls__new_floats(T * T);
+    float *scratch = ls__new_floats(T * T);
+    float *out = ls__new_floats(T * WIDTH);
 
     (void)state;
     ls__attention_forward(out, att, scratch, qkv, 1, T, 1, WIDTH, none);

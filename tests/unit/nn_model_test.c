@@ -80,10 +80,10 @@ static void compare_gpt(gpt_case *c)
     assert_ok(ls__gpt_open(&model, s, MICRO_BATCH, 42, arena));
     int64_t total = model->tensors.total;
     assert_int_equal(total, ls__reference_gpt_parameters(&reference));
-    float *parameters = ls__floats(total);
+    float *parameters = ls__new_floats(total);
     double *doubles = ls__doubles(total);
     double *expected = ls__doubles(total);
-    collected got = {ls__floats(total), ls__ints(total)};
+    collected got = {ls__new_floats(total), ls__ints(total)};
     random_parameters(model, parameters, doubles);
 
     ls__batch batch = {.samples = SAMPLES,
@@ -148,12 +148,12 @@ static double compare_mlp(ls__activation activation, const int64_t *widths, int 
     assert_ok(ls__mlp_open(&model, &shape, MICRO_BATCH, arena));
     int64_t total = model->tensors.total;
     assert_int_equal(total, ls__reference_mlp_parameters(&reference));
-    float *parameters = ls__floats(total);
-    float *images = ls__floats((SAMPLES * widths[0]));
+    float *parameters = ls__new_floats(total);
+    float *images = ls__new_floats((SAMPLES * widths[0]));
     double *doubles = ls__doubles(total);
     double *expected = ls__doubles(total);
     double *in = ls__random_doubles(SAMPLES * widths[0], 1);
-    collected got = {ls__floats(total), ls__ints(total)};
+    collected got = {ls__new_floats(total), ls__ints(total)};
     random_parameters(model, parameters, doubles);
     for (int64_t i = 0; i < SAMPLES * widths[0]; i++) {
         images[i] = (float)in[i];
@@ -209,7 +209,7 @@ static void test_gpt_is_causal(void **state)
     ls__seed_tensors(ls__test_seed(5));
     assert_ok(ls__arena_open(&arena, 0));
     assert_ok(ls__gpt_open(&model, &shape, 1, 1, arena));
-    float *parameters = ls__floats(model->tensors.total);
+    float *parameters = ls__new_floats(model->tensors.total);
     random_parameters(model, parameters, ls__doubles(model->tensors.total));
     ls__batch batch = {.samples = 1, .length = 12, .tokens = ls__random_ints(12, 11)};
     memcpy(before, ls__model_logits(model, parameters, &batch), sizeof before);
@@ -235,7 +235,7 @@ static void test_gpt_dropout_is_keyed(void **state)
     ls__seed_tensors(ls__test_seed(6));
     assert_ok(ls__arena_open(&arena, 0));
     assert_ok(ls__gpt_open(&model, &shape, 1, 1, arena));
-    float *parameters = ls__floats(model->tensors.total);
+    float *parameters = ls__new_floats(model->tensors.total);
     random_parameters(model, parameters, ls__doubles(model->tensors.total));
     ls__batch batch = {.samples = 1,
                        .length = 8,
@@ -263,7 +263,7 @@ static void test_gpt_initial_values(void **state)
     (void)state;
     assert_ok(ls__arena_open(&arena, 0));
     assert_ok(ls__gpt_open(&model, &shape, 1, 1, arena));
-    float *flat = ls__floats(model->tensors.total);
+    float *flat = ls__new_floats(model->tensors.total);
     ls__tensors_initialise(&model->tensors, 1337, flat);
     for (int i = 0; i < model->tensors.count; i++) {
         const ls__tensor *tensor = &model->tensors.tensor[i];
