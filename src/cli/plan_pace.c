@@ -16,6 +16,7 @@
 #include "base/digest.h"
 #include "base/file.h"
 #include "base/rng.h"
+#include "base/threads.h"
 #include "cli/bench_launch.h"
 #include "lockstep/collective.h"
 #include "lockstep/exact.h"
@@ -151,20 +152,20 @@ static void attention(bench *b)
 {
     const ls__plan_run *run = b->run;
     int64_t rows = rows_of(run);
-    int64_t scores = rows * run->heads * run->context;
     int64_t head_width = run->width / run->heads;
+    int64_t floats = ls__attention_scratch(LS__F32, run->context, head_width);
     ls__attention_dropout none = {0};
-    const float *qkv = piece(&b->in, 3 * rows * run->width);
-    const float *d_out = piece(&b->in, rows * run->width);
-    float *att = piece(&b->out, scores);
-    float *out = piece(&b->out, rows * run->width);
-    float *d_qkv = piece(&b->out, 3 * rows * run->width);
-    float *scratch = piece(&b->out, 2 * run->context * run->context);
+    ls__values qkv = ls__floats(piece(&b->in, 3 * rows * run->width));
+    ls__values d_out = ls__floats(piece(&b->in, rows * run->width));
+    float *statistics = piece(&b->out, 2 * rows * run->heads);
+    ls__values out = ls__floats(piece(&b->out, rows * run->width));
+    ls__values d_qkv = ls__floats(piece(&b->out, 3 * rows * run->width));
+    ls__scratch scratch = {piece(&b->out, ls__threads_count() * floats), floats};
 
-    ls__attention_forward(out, att, scratch, qkv, run->micro_batch, run->context, run->heads,
-                          head_width, none);
-    ls__attention_backward(d_qkv, scratch, d_out, qkv, att, run->micro_batch, run->context,
-                           run->heads, head_width, none);
+    ls__attention_forward(out, statistics, qkv, run->micro_batch, run->context, run->heads,
+                          head_width, none, scratch);
+    ls__attention_backward(d_qkv, d_out, qkv, statistics, run->micro_batch, run->context,
+                           run->heads, head_width, none, scratch);
 }
 
 static void gpt_products(bench *b)

@@ -12,6 +12,9 @@
 
 #include <stdint.h>
 
+#include "math/format.h"
+#include "math/scratch.h"
+
 /* out = in weight^T + bias. */
 void ls__linear_forward(float *out,          /* (rows, out_width) */
                         const float *in,     /* (rows, in_width) */
@@ -80,23 +83,31 @@ typedef struct ls__attention_dropout {
     const uint64_t *key; /* (batch), one a sample; element index (head T + row) T + column */
 } ls__attention_dropout;
 
-/* Causal multi-head attention: per head, out = dropout(softmax(mask(q k^T / sqrt(head_width)))) v.
- * width = heads head_width. */
-void ls__attention_forward(float *out,       /* (batch, T, width) */
-                           float *att,       /* (batch, heads, T, T) probabilities before dropout,
-                                                zero above the diagonal; kept for backward */
-                           float *scratch,   /* (T, T) */
-                           const float *qkv, /* (batch, T, 3 width): q, k, v side by side */
-                           int64_t batch, int64_t T, int64_t heads, int64_t head_width,
-                           ls__attention_dropout dropout);
+/* Rows of the (T, T) matrix of scores that attention has in hand at a time. */
+enum { LS__ATTENTION_STRIP = 64 };
 
-void ls__attention_backward(float *d_qkv,       /* (batch, T, 3 width) */
-                            float *scratch,     /* (2, T, T) */
-                            const float *d_out, /* (batch, T, width) */
-                            const float *qkv,   /* (batch, T, 3 width) */
-                            const float *att,   /* (batch, heads, T, T) */
+/* Floats of scratch that attention needs of each thread. */
+int64_t ls__attention_scratch(ls__format format, int64_t T, int64_t head_width);
+
+/* Causal multi-head attention: per head, out = dropout(softmax(mask(q k^T / sqrt(head_width)))) v.
+ * width = heads head_width. The values of a call have one format, which the weights of v are
+ * rounded to as well; scores and their softmax are FP32. A head of a sample is a task. */
+void ls__attention_forward(ls__values out,    /* (batch, T, width) */
+                           float *statistics, /* (2, batch, heads, T): of each row, its largest
+                                                 score, scaled, and 1 / (sum of exponentials); kept
+                                                 for backward */
+                           ls__values qkv,    /* (batch, T, 3 width): q, k, v side by side */
+                           int64_t batch, int64_t T, int64_t heads, int64_t head_width,
+                           ls__attention_dropout dropout, ls__scratch scratch);
+
+/* Gradients of k and v are summed in FP32 and rounded to the format once, as is what is rounded of
+ * the strip: the weights, and the gradients of the scores. */
+void ls__attention_backward(ls__values d_qkv,        /* (batch, T, 3 width) */
+                            ls__values d_out,        /* (batch, T, width) */
+                            ls__values qkv,          /* (batch, T, 3 width) */
+                            const float *statistics, /* (2, batch, heads, T) */
                             int64_t batch, int64_t T, int64_t heads, int64_t head_width,
-                            ls__attention_dropout dropout);
+                            ls__attention_dropout dropout, ls__scratch scratch);
 
 /* out = tokens' rows of wte + the first T rows of wpe. */
 void ls__embedding_forward(float *out,            /* (batch, T, width) */

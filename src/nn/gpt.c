@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/profile.h"
+#include "base/threads.h"
 #include "math/ops.h"
 
 /* Offsets of a layer's tensors in the flat parameters. Those named together stand side by side:
@@ -26,7 +27,7 @@ typedef struct gpt_activations {
     float *mean_1, *rstd_1; /* (M) */
     float *mean_2, *rstd_2; /* (M) */
     float *qkv;             /* (M, 3C) */
-    float *att;             /* (samples, heads, length, length) */
+    float *att;             /* (2, samples, heads, length) */
     float *heads;           /* (M, C) attention's output, heads side by side */
     float *middle;          /* (M, C) the residual stream between the two halves */
     float *fc;              /* (M, 4C) before GELU */
@@ -50,7 +51,7 @@ typedef struct gpt {
     float *d_narrow;                         /* (M, C) */
     float *d_wide;                           /* (M, 4C); its first 3C columns' worth serves d_qkv */
     float *branch;                           /* (M, C) a projection's output, or its gradient */
-    float *scores;                           /* (2, context, context) */
+    float *scores;                           /* attention's scratch, a piece a thread */
     uint64_t *keys;                          /* (micro_batch) dropout keys of attention */
 } gpt;
 
@@ -112,6 +113,16 @@ static ls__attention_dropout attention_dropout(const gpt *net, int64_t layer,
     return (ls__attention_dropout){.rate = rate, .key = net->keys};
 }
 
+static int64_t attention_floats(const ls__gpt_shape *shape)
+{
+    return ls__attention_scratch(LS__F32, shape->context, shape->width / shape->heads);
+}
+
+static ls__scratch attention_room(const gpt *net)
+{
+    return (ls__scratch){net->scores, attention_floats(&net->shape)};
+}
+
 /* ---- one layer, its first half: x += proj(attention(ln_1 x)) ---- */
 
 static void attention_half_forward(gpt *net, int64_t index, const float *parameters,
@@ -130,9 +141,9 @@ static void attention_half_forward(gpt *net, int64_t index, const float *paramet
     ls__linear_forward(kept->qkv, kept->ln_1, parameters + at->attn_weight,
                        parameters + at->attn_bias, rows, C, 3 * C);
     ls__profile_mark(LS__PART_ATTENTION);
-    ls__attention_forward(kept->heads, kept->att, net->scores, kept->qkv, batch->samples,
+    ls__attention_forward(ls__floats(kept->heads), kept->att, ls__floats(kept->qkv), batch->samples,
                           batch->length, net->shape.heads, C / net->shape.heads,
-                          attention_dropout(net, index, batch, training));
+                          attention_dropout(net, index, batch, training), attention_room(net));
     ls__model_need(&net->model, at->proj_weight, at->ln_2_gain);
     ls__profile_mark(LS__PART_PROJECTION);
     ls__linear_forward(net->branch, kept->heads, parameters + at->proj_weight,
@@ -157,9 +168,10 @@ static void attention_half_backward(gpt *net, int64_t index, const float *parame
                         d_branch, kept->heads, parameters + at->proj_weight, rows, C, C);
     sink.ready(sink.context, at->proj_weight, C * (C + 1), gradients + at->proj_weight);
     ls__profile_mark(LS__PART_ATTENTION);
-    ls__attention_backward(net->d_wide, net->scores, net->d_narrow, kept->qkv, kept->att,
-                           batch->samples, batch->length, net->shape.heads, C / net->shape.heads,
-                           attention_dropout(net, index, batch, true));
+    ls__attention_backward(ls__floats(net->d_wide), ls__floats(net->d_narrow),
+                           ls__floats(kept->qkv), kept->att, batch->samples, batch->length,
+                           net->shape.heads, C / net->shape.heads,
+                           attention_dropout(net, index, batch, true), attention_room(net));
     ls__profile_mark(LS__PART_QKV);
     ls__linear_backward(net->d_narrow, gradients + at->attn_weight, gradients + at->attn_bias,
                         net->d_wide, kept->ln_1, parameters + at->attn_weight, rows, C, 3 * C);
@@ -394,7 +406,7 @@ static void carve_layer(gpt_activations *kept, const ls__gpt_shape *shape, int64
     carve(from, &kept->mean_1, rows, 1);
     carve(from, &kept->rstd_1, rows, 1);
     carve(from, &kept->qkv, rows, 3 * C);
-    carve(from, &kept->att, rows, shape->heads * shape->context);
+    carve(from, &kept->att, rows, 2 * shape->heads);
     carve(from, &kept->heads, rows, C);
     carve(from, &kept->middle, rows, C);
     carve(from, &kept->ln_2, rows, C);
@@ -419,7 +431,7 @@ static void carve_all(gpt *net, carver *from)
     carve(from, &net->d_narrow, rows, C);
     carve(from, &net->d_wide, rows, 4 * C);
     carve(from, &net->branch, rows, C);
-    carve(from, &net->scores, 2 * net->shape.context, net->shape.context);
+    carve(from, &net->scores, ls__threads_count(), attention_floats(&net->shape));
 }
 
 static ls_status take_activations(gpt *net, ls__arena *arena)

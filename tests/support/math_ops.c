@@ -2,6 +2,7 @@
 
 #include <string.h>
 
+#include "base/threads.h"
 #include "math/ops.h"
 #include "math/ref.h"
 #include "support/tensor.h"
@@ -216,14 +217,18 @@ static void dropout_backward32(ls__op32 *op)
     ls__dropout(op->d_in[0], op->d_out, op->shape.rate, keys[0], 0, elements(&op->shape));
 }
 
-/* attention: in = qkv (rows, T, 3 heads width), out (rows, T, heads width); saved att. */
+/* attention: in = qkv (rows, T, 3 heads width), out (rows, T, heads width); saved: the reference's
+ * att (rows, heads, T, T), of which FP32 fills (2, rows, heads, T) with statistics. Scratch for as
+ * many threads as there are. */
 
 static void attention_sizes(ls__op_sizes *sizes, const ls__op_shape *s)
 {
+    int64_t T = s->T > 2 ? s->T : 2;
+
     sizes->out = s->rows * s->T * s->heads * s->width;
     sizes->in[0] = 3 * sizes->out;
-    sizes->saved[0] = s->rows * s->heads * s->T * s->T;
-    sizes->scratch = 2 * s->T * s->T;
+    sizes->saved[0] = s->rows * s->heads * s->T * T;
+    sizes->scratch = ls__threads_count() * ls__attention_scratch(LS__F32, s->T, s->width);
 }
 
 static ls__attention_dropout attention_dropout(const ls__op_shape *s)
@@ -247,20 +252,26 @@ static void attention_backward64(ls__op64 *op)
                                s->heads, s->width, attention_dropout(s));
 }
 
+static ls__scratch attention_scratch(const ls__op32 *op)
+{
+    return (ls__scratch){op->scratch, ls__attention_scratch(LS__F32, op->shape.T, op->shape.width)};
+}
+
 static void attention_forward32(ls__op32 *op)
 {
     const ls__op_shape *s = &op->shape;
 
-    ls__attention_forward(op->out, op->saved[0], op->scratch, op->in[0], s->rows, s->T, s->heads,
-                          s->width, attention_dropout(s));
+    ls__attention_forward(ls__floats(op->out), op->saved[0], ls__floats(op->in[0]), s->rows, s->T,
+                          s->heads, s->width, attention_dropout(s), attention_scratch(op));
 }
 
 static void attention_backward32(ls__op32 *op)
 {
     const ls__op_shape *s = &op->shape;
 
-    ls__attention_backward(op->d_in[0], op->scratch, op->d_out, op->in[0], op->saved[0], s->rows,
-                           s->T, s->heads, s->width, attention_dropout(s));
+    ls__attention_backward(ls__floats(op->d_in[0]), ls__floats(op->d_out), ls__floats(op->in[0]),
+                           op->saved[0], s->rows, s->T, s->heads, s->width, attention_dropout(s),
+                           attention_scratch(op));
 }
 
 /* embedding: wte (out_width, width), wpe (T, width); tokens (rows, T). */
