@@ -10,7 +10,6 @@ static const ls__plan_run run = {.layers = 4,
                                  .classes = 64,
                                  .batch = 16,
                                  .micro_batch = 2,
-                                 .threads = 1,
                                  .adamw = true,
                                  .exact = true,
                                  .bucket = 1 << 26,
@@ -44,9 +43,9 @@ static void test_bytes_a_parameter(void **state)
 static void test_a_layer_is_the_longer_formula(void **state)
 {
     static const struct {
-        ls__format format;
+        ls__plan_format format;
         double bytes;
-    } kinds[] = {{LS__F32, 4}, {LS__BF16, 2}, {LS__F16, 2}};
+    } kinds[] = {{LS__PLAN_F32, 4}, {LS__PLAN_BF16, 2}, {LS__PLAN_F16, 2}};
     double tokens = (double)(run.micro_batch * run.context);
 
     (void)state;
@@ -87,7 +86,7 @@ static void test_bf16_is_half(void **state)
     int64_t wide[LS__CATEGORY_COUNT];
     int64_t half[LS__CATEGORY_COUNT];
     ls__plan_run reduced = run;
-    reduced.format = LS__BF16;
+    reduced.format = LS__PLAN_BF16;
 
     (void)state;
     ls__plan_run_memory(&run, wide);
