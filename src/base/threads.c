@@ -2,6 +2,7 @@
 
 #include <assert.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
@@ -16,7 +17,9 @@ typedef struct threads_pool {
     pthread_cond_t begun, done;
     atomic_uint round;  /* moves on when there is work, or an end */
     atomic_int working; /* threads that have not yet found the round's tasks used up */
+    atomic_int looks;   /* before a thread that waits sleeps */
     bool ends;
+    bool busy; /* within ls__threads_run; the starter's own */
     ls__task *task;
     void *context;
     int64_t tasks;
@@ -26,7 +29,8 @@ typedef struct threads_pool {
 static threads_pool pool = {.count = 1,
                             .lock = PTHREAD_MUTEX_INITIALIZER,
                             .begun = PTHREAD_COND_INITIALIZER,
-                            .done = PTHREAD_COND_INITIALIZER};
+                            .done = PTHREAD_COND_INITIALIZER,
+                            .looks = LOOKS};
 static _Thread_local int own_index;
 
 static void look_again(void)
@@ -48,7 +52,7 @@ static void take_tasks(void)
 
 static void await_round(unsigned last)
 {
-    for (int i = 0; i < LOOKS; i++) {
+    for (int i = atomic_load_explicit(&pool.looks, memory_order_relaxed); i > 0; i--) {
         if (atomic_load(&pool.round) != last)
             return;
         look_again();
@@ -90,7 +94,8 @@ static void begin_round(void)
 /* The others only compute, so this ends when they do. */
 static void await_others(void)
 {
-    for (int i = 0; i < LOOKS && atomic_load(&pool.working) > 0; i++)
+    for (int i = atomic_load_explicit(&pool.looks, memory_order_relaxed);
+         i > 0 && atomic_load(&pool.working) > 0; i--)
         look_again();
     pthread_mutex_lock(&pool.lock);
     while (atomic_load(&pool.working) > 0)
@@ -109,22 +114,44 @@ static void end_others(void)
     atomic_store(&pool.round, 0);
 }
 
+static bool start_one(void)
+{
+    void *index = (void *)(intptr_t)pool.count;
+
+    if (pthread_create(&pool.thread[pool.count], NULL, work, index) != 0)
+        return false;
+    pool.count++;
+    return true;
+}
+
+/* Signals are for the starter, whose waits they are to interrupt. */
 ls_status ls__threads_start(int count)
 {
-    assert(count >= 1 && count <= LS__THREADS_MAX);
+    sigset_t all;
+    sigset_t before;
+
+    assert(count >= 1 && count <= LS__THREADS_MAX && own_index == 0 && !pool.busy);
     if (pool.count > 1)
         end_others();
-    for (; pool.count < count; pool.count++)
-        if (pthread_create(&pool.thread[pool.count], NULL, work, (void *)(intptr_t)pool.count)) {
-            int reached = pool.count;
+    sigfillset(&all);
+    pthread_sigmask(SIG_BLOCK, &all, &before);
+    while (pool.count < count && start_one()) {
+    }
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    int reached = pool.count;
+    if (reached == count)
+        return LS_OK;
+    if (pool.count > 1)
+        end_others();
+    return LS_FAIL(LS_NO_MEMORY,
+                   "the system gave %d threads of %d: lower --threads, or raise the limit on "
+                   "processes (ulimit -u)",
+                   reached, count);
+}
 
-            end_others();
-            return LS_FAIL(LS_NO_MEMORY,
-                           "the system gave %d threads of %d: lower --threads, or raise the limit "
-                           "on processes (ulimit -u)",
-                           reached, count);
-        }
-    return LS_OK;
+void ls__threads_look(bool looks)
+{
+    atomic_store(&pool.looks, looks ? LOOKS : 0);
 }
 
 int ls__threads_count(void)
@@ -137,13 +164,14 @@ int ls__threads_index(void)
     return own_index;
 }
 
-void ls__threads_run(int64_t count, ls__task *task, void *context)
+static void run_alone(int64_t count, ls__task *task, void *context)
 {
-    if (pool.count == 1 || count < 2) {
-        for (int64_t i = 0; i < count; i++)
-            task(context, i, 0);
-        return;
-    }
+    for (int64_t i = 0; i < count; i++)
+        task(context, i, 0);
+}
+
+static void run_together(int64_t count, ls__task *task, void *context)
+{
     pool.task = task;
     pool.context = context;
     pool.tasks = count;
@@ -151,4 +179,48 @@ void ls__threads_run(int64_t count, ls__task *task, void *context)
     begin_round();
     take_tasks();
     await_others();
+}
+
+void ls__threads_run(int64_t count, ls__task *task, void *context)
+{
+    assert(own_index == 0 && !pool.busy);
+    pool.busy = true;
+    if (pool.count == 1 || count < 2)
+        run_alone(count, task, context);
+    else
+        run_together(count, task, context);
+    pool.busy = false;
+}
+
+/* ---- ranges ---- */
+
+typedef struct range_work {
+    int64_t offset, end;
+    ls__range_task *task;
+    void *context;
+} range_work;
+
+/* The task-th of the pieces that the range touches. */
+static void do_piece(void *context, int64_t task, int thread)
+{
+    const range_work *range = context;
+    int64_t from = (range->offset / LS__THREADS_PIECE + task) * LS__THREADS_PIECE;
+    int64_t to = from + LS__THREADS_PIECE;
+
+    (void)thread;
+    from = from > range->offset ? from : range->offset;
+    to = to < range->end ? to : range->end;
+    range->task(range->context, from, to - from);
+}
+
+void ls__threads_over(int64_t offset, int64_t count, ls__range_task *task, void *context)
+{
+    range_work range = {offset, offset + count, task, context};
+    int64_t first = offset / LS__THREADS_PIECE;
+    int64_t last = (range.end + LS__THREADS_PIECE - 1) / LS__THREADS_PIECE;
+
+    if (pool.count == 1 || last - first < 2)
+        task(context, offset, count);
+    else
+        ls__threads_run(last - first, do_piece, &range);
 }
