@@ -21,7 +21,7 @@ ls_status ls__threads_start(int count);
 
 /* Whether threads that wait look for work for a while before they sleep, as they do from the start:
  * what pays where each has a core to itself, and takes time from others where not. */
-void ls__threads_look(bool looks);
+void ls__threads_look(bool first);
 
 /* 1 until somebody starts more. */
 int ls__threads_count(void);
