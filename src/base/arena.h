@@ -18,7 +18,9 @@ enum { LS__ARENA_ALIGNMENT = 64 };
     X(LS__GRADIENTS, "gradients")         \
     X(LS__LANES, "lanes")                 \
     X(LS__OPTIMIZER, "optimizer")         \
+    X(LS__WEIGHTS, "weights")             \
     X(LS__ACTIVATIONS, "activations")     \
+    X(LS__SCRATCH, "scratch")             \
     X(LS__COMMUNICATION, "communication") \
     X(LS__DATA, "data")
 

@@ -211,6 +211,7 @@ static void update(step_bench *bench)
     ls__clip(bench->gradient, total, (float)factor);
     ls__optimizer_step(&bench->optimizer, bench->parameters, bench->gradient, train->min_lr,
                        bench->step, 0, total, 0);
+    ls__model_parameters_changed(bench->model);
     ls__profile_mark(LS__PART_DIGEST);
     ls__digest_of(bench->parameters, (size_t)total * sizeof(float));
 }

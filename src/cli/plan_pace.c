@@ -43,6 +43,7 @@ typedef struct bench {
     ls__arena *arena;
     pool in;  /* only read: small normal numbers */
     pool out; /* only written */
+    ls__scratch scratch;
     int32_t *indices;
     float *weights, *gradient; /* (parameters), as is what follows */
     double *lanes;
@@ -57,6 +58,11 @@ static float *piece(pool *from, int64_t count)
         from->used = 0;
     from->used += count;
     return from->data + from->used - count;
+}
+
+static ls__values values(pool *from, int64_t count)
+{
+    return ls__floats(piece(from, count));
 }
 
 static void fill(float *data, int64_t count)
@@ -77,6 +83,19 @@ static int64_t rows_of(const ls__plan_run *run)
     return run->micro_batch * (run->hidden_count > 0 ? 1 : run->context);
 }
 
+static ls_status take_scratch(bench *b)
+{
+    const ls__plan_run *run = b->run;
+    ls__scratch *scratch = &b->scratch;
+
+    if (run->hidden_count > 0)
+        return LS_OK;
+    scratch->floats = ls__attention_scratch(LS__F32, run->context, run->width / run->heads);
+    LS_TRY(ls__arena_take(b->arena, LS__SCRATCH, scratch->floats, sizeof(float), &scratch->at));
+    return ls__arena_take(b->arena, LS__SCRATCH, ls__ops_shared(rows_of(run), run->width),
+                          sizeof(float), &scratch->shared);
+}
+
 static ls_status take_memory(bench *b)
 {
     int64_t booked[LS__CATEGORY_COUNT];
@@ -85,6 +104,7 @@ static ls_status take_memory(bench *b)
     int64_t size = b->parameters + booked[LS__ACTIVATIONS] / (int64_t)sizeof(float);
     LS_TRY(take_pool(b, &b->in, size));
     LS_TRY(take_pool(b, &b->out, size));
+    LS_TRY(take_scratch(b));
     fill(b->in.data, size);
     LS_TRY(ls__arena_take(b->arena, LS__DATA, rows_of(b->run), sizeof(int32_t), &b->indices));
     LS_TRY(ls__arena_take(b->arena, LS__PARAMETERS, b->parameters, sizeof(float), &b->weights));
@@ -123,16 +143,17 @@ static void close_bench(bench *b)
 static void linear(bench *b, int64_t in_width, int64_t out_width, bool first)
 {
     int64_t rows = rows_of(b->run);
-    const float *in = piece(&b->in, rows * in_width);
-    const float *weight = piece(&b->in, in_width * out_width);
-    const float *d_out = piece(&b->in, rows * out_width);
-    float *out = piece(&b->out, rows * out_width);
-    float *d_in = first ? NULL : piece(&b->out, rows * in_width);
+    ls__values in = values(&b->in, rows * in_width);
+    ls__values weight = values(&b->in, in_width * out_width);
+    ls__values d_out = values(&b->in, rows * out_width);
+    ls__values out = values(&b->out, rows * out_width);
+    ls__values d_in = first ? ls__floats(NULL) : values(&b->out, rows * in_width);
     float *d_weight = piece(&b->out, in_width * out_width);
     float *d_bias = piece(&b->out, out_width);
 
-    ls__linear_forward(out, in, weight, weight, rows, in_width, out_width);
-    ls__linear_backward(d_in, d_weight, d_bias, d_out, in, weight, rows, in_width, out_width);
+    ls__linear_forward(out, in, weight, weight.at, rows, in_width, out_width, b->scratch);
+    ls__linear_backward(d_in, d_weight, d_bias, d_out, in, weight, rows, in_width, out_width,
+                        b->scratch);
 }
 
 static void mlp_products(bench *b)
@@ -151,20 +172,18 @@ static void attention(bench *b)
 {
     const ls__plan_run *run = b->run;
     int64_t rows = rows_of(run);
-    int64_t scores = rows * run->heads * run->context;
     int64_t head_width = run->width / run->heads;
     ls__attention_dropout none = {0};
-    const float *qkv = piece(&b->in, 3 * rows * run->width);
-    const float *d_out = piece(&b->in, rows * run->width);
-    float *att = piece(&b->out, scores);
-    float *out = piece(&b->out, rows * run->width);
-    float *d_qkv = piece(&b->out, 3 * rows * run->width);
-    float *scratch = piece(&b->out, 2 * run->context * run->context);
+    ls__values qkv = values(&b->in, 3 * rows * run->width);
+    ls__values d_out = values(&b->in, rows * run->width);
+    float *statistics = piece(&b->out, 2 * rows * run->heads);
+    ls__values out = values(&b->out, rows * run->width);
+    ls__values d_qkv = values(&b->out, 3 * rows * run->width);
 
-    ls__attention_forward(out, att, scratch, qkv, run->micro_batch, run->context, run->heads,
-                          head_width, none);
-    ls__attention_backward(d_qkv, scratch, d_out, qkv, att, run->micro_batch, run->context,
-                           run->heads, head_width, none);
+    ls__attention_forward(out, statistics, qkv, run->micro_batch, run->context, run->heads,
+                          head_width, none, b->scratch);
+    ls__attention_backward(d_qkv, d_out, qkv, statistics, run->micro_batch, run->context,
+                           run->heads, head_width, none, b->scratch);
 }
 
 static void gpt_products(bench *b)
@@ -189,65 +208,65 @@ static void run_products(bench *b)
         gpt_products(b);
 }
 
-static void norm_layer(bench *b)
+/* With the sum that comes before it, where there is one. */
+static void norm_layer(bench *b, bool first)
 {
     int64_t rows = rows_of(b->run);
     int64_t width = b->run->width;
-    const float *in = piece(&b->in, rows * width);
+    ls__values in = values(&b->in, rows * width);
+    ls__values branch = first ? ls__floats(NULL) : values(&b->in, rows * width);
     const float *gain = piece(&b->in, width);
-    float *out = piece(&b->out, rows * width);
+    ls__values sum = values(&b->out, rows * width);
+    ls__values out = values(&b->out, rows * width);
     float *statistics = piece(&b->out, 2 * rows);
     float *d_gain = piece(&b->out, 2 * width);
 
-    ls__layer_norm_forward(out, statistics, statistics + rows, in, gain, gain, rows, width);
+    ls__add_norm_forward(first ? in : sum, out, statistics, statistics + rows, in, branch, gain,
+                         gain, rows, width, b->scratch);
     ls__layer_norm_backward(out, d_gain, d_gain + width, in, in, gain, statistics,
-                            statistics + rows, rows, width);
+                            statistics + rows, rows, width, b->scratch);
 }
 
 static void gelu(bench *b)
 {
     int64_t count = rows_of(b->run) * 4 * b->run->width;
-    const float *in = piece(&b->in, count);
-    float *out = piece(&b->out, count);
+    ls__values in = values(&b->in, count);
+    ls__values out = values(&b->out, count);
 
-    ls__gelu_forward(out, in, count);
-    ls__gelu_backward(out, in, in, count);
+    ls__gelu_forward(out, in, count, b->scratch);
+    ls__gelu_backward(out, in, in, count, b->scratch);
 }
 
 static void relu(bench *b, int64_t width)
 {
     int64_t count = b->run->micro_batch * width;
-    const float *in = piece(&b->in, count);
-    float *out = piece(&b->out, count);
+    ls__values in = values(&b->in, count);
+    ls__values out = values(&b->out, count);
 
-    ls__relu_forward(out, in, count);
-    ls__relu_backward(out, in, in, count);
+    ls__relu_forward(out, in, count, b->scratch);
+    ls__relu_backward(out, in, in, count, b->scratch);
 }
 
 static void loss(bench *b)
 {
     int64_t rows = rows_of(b->run);
     int64_t classes = b->run->classes;
-    float *logits = piece(&b->out, rows * classes);
+    ls__values logits = values(&b->out, rows * classes);
     float *losses = piece(&b->out, rows);
 
-    memcpy(logits, piece(&b->in, rows * classes), (size_t)(rows * classes) * sizeof(float));
-    ls__cross_entropy_forward(losses, logits, b->indices, rows, classes);
-    ls__cross_entropy_backward(logits, b->indices, 1, rows, classes);
+    memcpy(logits.at, piece(&b->in, rows * classes), (size_t)(rows * classes) * sizeof(float));
+    ls__cross_entropy_forward(losses, logits, b->indices, rows, classes, b->scratch);
+    ls__cross_entropy_backward(logits, b->indices, 1, rows, classes, b->scratch);
 }
 
 static void gpt_elementwise(bench *b)
 {
-    int64_t count = rows_of(b->run) * b->run->width;
-
     for (int64_t i = 0; i < b->run->layers; i++) {
-        norm_layer(b);
-        norm_layer(b);
+        norm_layer(b, i == 0);
+        norm_layer(b, false);
         gelu(b);
-        ls__add(piece(&b->out, count), piece(&b->in, count), piece(&b->in, count), count);
-        ls__add(piece(&b->out, count), piece(&b->in, count), piece(&b->in, count), count);
     }
-    norm_layer(b);
+    norm_layer(b, false);
 }
 
 static void run_elementwise(bench *b)

@@ -1,13 +1,15 @@
 #include "math/elementary.h"
 #include "math/lanes.h"
 #include "math/ops.h"
+#include "math/panels.h"
 
 /* GELU is x/2 (1 + tanh(u)), u = linear x (1 + cubic x^2). */
 static const float linear = 0.7978845608028654f; /* sqrt(2/pi) */
 static const float cubic = 0.044715f;
 
-void ls__gelu_forward(float *out, const float *in, int64_t count)
+static void gelu(float *out, const float *in, const float *none, int64_t count)
 {
+    (void)none;
     LS__ELEMENTWISE
     for (int64_t i = 0; i < count; i++) {
         float x = in[i];
@@ -18,7 +20,7 @@ void ls__gelu_forward(float *out, const float *in, int64_t count)
 
 /* The derivative is (1 + t)/2 + x/2 (1 - t^2) u', with t = tanh(u) and u' = linear (1 + 3 cubic
  * x^2). */
-void ls__gelu_backward(float *d_in, const float *d_out, const float *in, int64_t count)
+static void gelu_backward(float *d_in, const float *d_out, const float *in, int64_t count)
 {
     LS__ELEMENTWISE
     for (int64_t i = 0; i < count; i++) {
@@ -32,16 +34,39 @@ void ls__gelu_backward(float *d_in, const float *d_out, const float *in, int64_t
 }
 
 /* Written so that a NaN is not taken for a negative number. */
-void ls__relu_forward(float *out, const float *in, int64_t count)
+static void relu(float *out, const float *in, const float *none, int64_t count)
 {
+    (void)none;
     LS__ELEMENTWISE
     for (int64_t i = 0; i < count; i++)
         out[i] = in[i] < 0 ? 0 : in[i];
 }
 
-void ls__relu_backward(float *d_in, const float *d_out, const float *in, int64_t count)
+static void relu_backward(float *d_in, const float *d_out, const float *in, int64_t count)
 {
     LS__ELEMENTWISE
     for (int64_t i = 0; i < count; i++)
         d_in[i] = in[i] <= 0 ? 0 : d_out[i];
+}
+
+void ls__gelu_forward(ls__values out, ls__values in, int64_t count, ls__scratch scratch)
+{
+    ls__elementwise(gelu, out, in, ls__floats(NULL), count, scratch);
+}
+
+void ls__gelu_backward(ls__values d_in, ls__values d_out, ls__values in, int64_t count,
+                       ls__scratch scratch)
+{
+    ls__elementwise(gelu_backward, d_in, d_out, in, count, scratch);
+}
+
+void ls__relu_forward(ls__values out, ls__values in, int64_t count, ls__scratch scratch)
+{
+    ls__elementwise(relu, out, in, ls__floats(NULL), count, scratch);
+}
+
+void ls__relu_backward(ls__values d_in, ls__values d_out, ls__values in, int64_t count,
+                       ls__scratch scratch)
+{
+    ls__elementwise(relu_backward, d_in, d_out, in, count, scratch);
 }

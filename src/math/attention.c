@@ -1,53 +1,33 @@
+#include <assert.h>
 #include <math.h>
 #include <string.h>
 
+#include "base/threads.h"
+#include "math/elementary.h"
 #include "math/gemm.h"
+#include "math/lanes.h"
 #include "math/ops.h"
-#include "math/softmax.h"
 
-/* One head of one sample. q, k and v are (T, head_width) with rows `stride` = 3 width apart. */
-typedef struct head_view {
-    const float *q;
-    const float *k;
-    const float *v;
-    int64_t stride;
-    int64_t T;
-    int64_t width;          /* of the head */
-    int64_t out_stride;     /* between the rows of out and d_out */
-    float scale;            /* 1 / sqrt(head width) */
-    double rate;            /* of dropout */
-    uint64_t key;           /* of the sample's mask */
-    uint64_t first_element; /* the mask's index of this head's probability (0, 0) */
-} head_view;
+/* A strip of rows of a head's (T, T) matrix is worked on at a time, as far to the right as its last
+ * row reaches; nothing above the diagonal is computed but what fills up the strip's last columns:
+ *
+ *     +--+            strip 0: columns 0 .. S - 1
+ *     |  +--+         strip 1: columns 0 .. 2 S - 1
+ *     |  |  +--+
+ *     +--+--+--+
+ *
+ * Backward computes a strip's probabilities again, by the same operations on the same shapes, so
+ * that forward keeps two numbers a row and no matrix. */
+enum { STRIP = LS__ATTENTION_STRIP };
 
-static head_view view_head(const float *qkv, int64_t sample, int64_t head, int64_t T, int64_t heads,
-                           int64_t head_width, ls__attention_dropout dropout)
+static int64_t less(int64_t a, int64_t b)
 {
-    int64_t width = heads * head_width;
-    const float *q = qkv + sample * T * 3 * width + head * head_width;
-
-    return (head_view){
-        .q = q,
-        .k = q + width,
-        .v = q + 2 * width,
-        .stride = 3 * width,
-        .T = T,
-        .width = head_width,
-        .out_stride = width,
-        .scale = 1 / sqrtf((float)head_width),
-        .rate = dropout.rate,
-        .key = dropout.rate > 0 ? dropout.key[sample] : 0,
-        .first_element = (uint64_t)(head * T * T),
-    };
+    return a < b ? a : b;
 }
 
-/* How many columns of a row are worked on: the row + 1 that count, made up to whole blocks where
- * the row has room, so that the loops over it have no remainder. */
-static int64_t causal_span(int64_t row, int64_t T)
+static int64_t round_up(int64_t count)
 {
-    int64_t span = (row + LS__LANES) / LS__LANES * LS__LANES;
-
-    return span < T ? span : T;
+    return ls__whole_lanes(count + LS__LANES - 1);
 }
 
 static void set(float *x, float value, int64_t count)
@@ -56,113 +36,370 @@ static void set(float *x, float value, int64_t count)
         x[i] = value;
 }
 
-static void causal_softmax(float *scores, int64_t T)
-{
-    for (int64_t r = 0; r < T; r++) {
-        float *row = scores + r * T;
-        int64_t span = causal_span(r, T);
+/* ---- one head of one sample ---- */
 
-        set(row + r + 1, -INFINITY, span - r - 1);
-        float sum = ls__softmax_exponentials(row, ls__max(row, span), span);
-        ls__scale(row, row, 1 / sum, r + 1);
-        set(row + r + 1, 0, T - r - 1);
+typedef struct head_view {
+    ls__matrix q, k, v; /* (T, width) */
+    int64_t T, width;
+    float scale;            /* 1 / sqrt(width) */
+    double rate;            /* of dropout */
+    uint64_t key;           /* of the sample's mask */
+    uint64_t first_element; /* the mask's index of this head's probability (0, 0) */
+} head_view;
+
+typedef struct attention {
+    ls__values qkv;
+    int64_t batch, T, heads, width; /* of a head */
+    ls__attention_dropout dropout;
+    ls__scratch scratch;
+} attention;
+
+/* Head `task` mod heads of sample `task` / heads, in a (batch, T, columns, heads, width) tensor. */
+static ls__matrix head_of(ls__values tensor, const attention *all, int64_t task, int64_t columns,
+                          int64_t column)
+{
+    int64_t stride = columns * all->heads * all->width;
+    int64_t sample = task / all->heads;
+    int64_t head = task % all->heads;
+    int64_t offset = sample * all->T * stride + (column * all->heads + head) * all->width;
+
+    return (ls__matrix){.values = ls__from(tensor, offset), .stride = stride};
+}
+
+static head_view view_head(const attention *all, int64_t task)
+{
+    int64_t head = task % all->heads;
+    double rate = all->dropout.rate;
+
+    return (head_view){
+        .q = head_of(all->qkv, all, task, 3, 0),
+        .k = head_of(all->qkv, all, task, 3, 1),
+        .v = head_of(all->qkv, all, task, 3, 2),
+        .T = all->T,
+        .width = all->width,
+        .scale = 1 / sqrtf((float)all->width),
+        .rate = rate,
+        .key = rate > 0 ? all->dropout.key[task / all->heads] : 0,
+        .first_element = (uint64_t)(head * all->T * all->T),
+    };
+}
+
+static ls__matrix rows_from(ls__matrix x, int64_t row)
+{
+    x.values = ls__from(x.values, row * x.stride);
+    return x;
+}
+
+static ls__matrix transposed(ls__matrix x)
+{
+    x.op = LS__TRANSPOSED;
+    return x;
+}
+
+/* ---- a thread's scratch ---- */
+
+/* Where the format is FP32, a strip is multiplied where it was computed; else in narrowed copies.
+ */
+typedef struct room {
+    float *scores;                 /* (STRIP, columns), then probabilities */
+    float *d_scores;               /* (STRIP, columns) the gradient of either; backward only */
+    float *kept;                   /* (columns) a row of dropout's mask: 0 or 1 / (1 - rate) */
+    ls__values weights, d_weights; /* scores and d_scores in the format */
+    float *d_k, *d_v;              /* (T, width), to add to; backward and not FP32 only */
+    float *product;                /* for ls__product */
+} room;
+
+static int64_t strip_floats(int64_t T)
+{
+    return less(T, STRIP) * round_up(T);
+}
+
+int64_t ls__attention_scratch(ls__format format, int64_t T, int64_t head_width)
+{
+    int64_t floats = 2 * strip_floats(T) + round_up(T);
+
+    if (format == LS__F32)
+        return floats;
+    return floats + strip_floats(T) + 2 * round_up(T * head_width) + ls__product_scratch(format);
+}
+
+static room lay_out(ls__scratch scratch, int thread, ls__format format, const head_view *head)
+{
+    int64_t strip = strip_floats(head->T);
+    room r = {.scores = ls__scratch_of(scratch, thread)};
+
+    assert(scratch.floats >= ls__attention_scratch(format, head->T, head->width));
+    r.d_scores = r.scores + strip;
+    r.kept = r.d_scores + strip;
+    r.weights = (ls__values){r.scores, format};
+    r.d_weights = (ls__values){r.d_scores, format};
+    if (format == LS__F32)
+        return r;
+    r.weights.at = r.kept + round_up(head->T);
+    r.d_weights = ls__from(r.weights, strip);
+    r.d_k = r.kept + round_up(head->T) + strip;
+    r.d_v = r.d_k + round_up(head->T * head->width);
+    r.product = r.d_v + round_up(head->T * head->width);
+    return r;
+}
+
+/* ---- strips ---- */
+
+typedef struct strip {
+    int64_t first, rows;
+    int64_t columns; /* that its last row reaches: first + rows */
+    int64_t stride;  /* the columns made up to whole lanes */
+} strip;
+
+static strip strip_at(int64_t first, int64_t T)
+{
+    int64_t rows = less(T - first, STRIP);
+
+    return (strip){first, rows, first + rows, round_up(first + rows)};
+}
+
+static ls__matrix strip_matrix(ls__values values, const strip *s)
+{
+    return (ls__matrix){.values = values, .stride = s->stride};
+}
+
+/* The strip's rows of a b^T. */
+static void scores(float *out, ls__matrix a, ls__matrix b, const strip *s, const head_view *head,
+                   const room *r)
+{
+    ls__product(strip_matrix(ls__floats(out), s), rows_from(a, s->first), transposed(b), s->rows,
+                s->columns, head->width, NULL, false, r->product);
+}
+
+/* The strip's rows of out = weights b. */
+static void weigh(ls__matrix out, ls__values weights, ls__matrix b, const strip *s,
+                  const head_view *head, const room *r)
+{
+    ls__product(rows_from(out, s->first), strip_matrix(weights, s), b, s->rows, head->width,
+                s->columns, NULL, false, r->product);
+}
+
+/* sum += weights^T b. The last strip, which reaches all rows of the sum, comes first and finds
+ * nothing there. */
+static void add_weighed(ls__matrix sum, ls__values weights, ls__matrix b, const strip *s,
+                        const head_view *head, const room *r)
+{
+    ls__product(sum, transposed(strip_matrix(weights, s)), rows_from(b, s->first), s->columns,
+                head->width, s->rows, NULL, s->columns < head->T, r->product);
+}
+
+/* ---- softmax of a strip: each stage for all rows before the next, since within a row each waits
+ * for the one before ---- */
+
+static void exponentials(float *row, float scale, float largest, int64_t count)
+{
+    for (int64_t i = 0; i < count; i++)
+        row[i] = ls__exp(scale * row[i] - largest);
+}
+
+static void find_largest(float *largest, const strip *s, const head_view *head, const room *r)
+{
+    for (int64_t i = 0; i < s->rows; i++) {
+        float *row = r->scores + i * s->stride;
+        int64_t count = s->first + i + 1;
+        int64_t span = round_up(count);
+
+        set(row + count, -INFINITY, span - count);
+        largest[i] = head->scale * ls__max(row, span);
     }
 }
 
-/* Drops elements of each row up to the diagonal; above it `out` gets zeros. out may be in. */
-static void causal_dropout(float *out, const float *in, const head_view *head)
+static void sum_exponentials(float *inverse, const float *largest, const strip *s,
+                             const head_view *head, const room *r)
 {
-    for (int64_t r = 0; r < head->T; r++) {
-        int64_t start = r * head->T;
+    for (int64_t i = 0; i < s->rows; i++) {
+        float *row = r->scores + i * s->stride;
+        int64_t span = round_up(s->first + i + 1);
 
-        ls__dropout(out + start, in + start, head->rate, head->key,
-                    head->first_element + (uint64_t)start, r + 1);
-        set(out + start + r + 1, 0, head->T - r - 1);
+        exponentials(row, head->scale, largest[i], span);
+        inverse[i] = 1 / ls__sum(row, span);
     }
 }
 
-static void forward_head(float *out, float *att, float *scratch, const head_view *head)
+/* Draws the mask of a row of probabilities. */
+static void draw_kept(float *kept, int64_t row, const head_view *head)
 {
-    int64_t T = head->T;
-    const float *weights = att;
-
-    ls__gemm(LS__AS_IS, LS__TRANSPOSED, T, T, head->width, head->scale, head->q, head->stride,
-             head->k, head->stride, 0, att, T);
-    causal_softmax(att, T);
-    if (head->rate > 0) {
-        causal_dropout(scratch, att, head);
-        weights = scratch;
-    }
-    ls__gemm(LS__AS_IS, LS__AS_IS, T, head->width, T, 1, weights, T, head->v, head->stride, 0, out,
-             head->out_stride);
+    set(kept, 1, row + 1);
+    ls__dropout(kept, kept, head->rate, head->key, head->first_element + (uint64_t)(row * head->T),
+                row + 1);
 }
 
-void ls__attention_forward(float *out, float *att, float *scratch, const float *qkv, int64_t batch,
+static void multiply(float *restrict row, const float *restrict by, int64_t count)
+{
+    for (int64_t i = 0; i < count; i++)
+        row[i] *= by[i];
+}
+
+/* Exponentials into the weights of v: probabilities, zero above the diagonal, some dropped. */
+static void weigh_exponentials(const float *inverse, const strip *s, const head_view *head,
+                               const room *r)
+{
+    for (int64_t i = 0; i < s->rows; i++) {
+        float *row = r->scores + i * s->stride;
+        int64_t count = s->first + i + 1;
+
+        ls__scale(row, row, inverse[i], count);
+        set(row + count, 0, s->columns - count);
+        if (head->rate > 0) {
+            draw_kept(r->kept, s->first + i, head);
+            multiply(row, r->kept, count);
+        }
+        ls__store(ls__from(r->weights, i * s->stride), row, s->columns);
+    }
+}
+
+/* The probabilities once more, from what forward found out. Up to whole lanes, they are zero above
+ * the diagonal. */
+static void probabilities_again(const float *largest, const float *inverse, const strip *s,
+                                const head_view *head, const room *r)
+{
+    for (int64_t i = 0; i < s->rows; i++) {
+        float *row = r->scores + i * s->stride;
+        int64_t count = s->first + i + 1;
+
+        exponentials(row, head->scale, largest[i], count);
+        ls__scale(row, row, inverse[i], count);
+        set(row + count, 0, s->stride - count);
+    }
+}
+
+/* d_row[i] = scale row[i] (d_row[i] - sum of row d_row): from the gradient of a row's probabilities
+ * to that of the products of q and k. */
+static void softmax_backward(float *restrict d_row, const float *restrict row, float scale,
+                             int64_t count)
+{
+    float sum = ls__dot(d_row, row, count);
+
+    for (int64_t i = 0; i < count; i++)
+        d_row[i] = scale * row[i] * (d_row[i] - sum);
+}
+
+/* From the gradients of the weights of v to those of the scores, and from probabilities to weights.
+ */
+static void strip_backward(const strip *s, const head_view *head, const room *r)
+{
+    for (int64_t i = 0; i < s->rows; i++) {
+        float *row = r->scores + i * s->stride;
+        float *d_row = r->d_scores + i * s->stride;
+        int64_t count = s->first + i + 1;
+
+        if (head->rate > 0) {
+            draw_kept(r->kept, s->first + i, head);
+            multiply(d_row, r->kept, count);
+        }
+        set(d_row + count, 0, s->stride - count);
+        softmax_backward(d_row, row, head->scale, round_up(count));
+        if (head->rate > 0)
+            multiply(row, r->kept, count);
+        set(d_row + count, 0, s->stride - count); /* which a sum that is not finite has spoilt */
+        ls__store(ls__from(r->weights, i * s->stride), row, s->columns);
+        ls__store(ls__from(r->d_weights, i * s->stride), d_row, s->columns);
+    }
+}
+
+/* ---- the two passes ---- */
+
+typedef struct forward_pass {
+    attention all;
+    ls__values out;
+    float *statistics;
+} forward_pass;
+
+static void forward_head(void *context, int64_t task, int thread)
+{
+    const forward_pass *pass = context;
+    const attention *all = &pass->all;
+    head_view head = view_head(all, task);
+    room r = lay_out(all->scratch, thread, all->qkv.format, &head);
+    ls__matrix out = head_of(pass->out, all, task, 1, 0);
+    float *largest = pass->statistics + task * all->T;
+    float *inverse = largest + all->batch * all->heads * all->T;
+
+    for (int64_t first = 0; first < all->T; first += STRIP) {
+        strip s = strip_at(first, all->T);
+
+        scores(r.scores, head.q, head.k, &s, &head, &r);
+        find_largest(largest + first, &s, &head, &r);
+        sum_exponentials(inverse + first, largest + first, &s, &head, &r);
+        weigh_exponentials(inverse + first, &s, &head, &r);
+        weigh(out, r.weights, head.v, &s, &head, &r);
+    }
+}
+
+void ls__attention_forward(ls__values out, float *statistics, ls__values qkv, int64_t batch,
                            int64_t T, int64_t heads, int64_t head_width,
-                           ls__attention_dropout dropout)
+                           ls__attention_dropout dropout, ls__scratch scratch)
 {
-    for (int64_t b = 0; b < batch; b++)
-        for (int64_t h = 0; h < heads; h++) {
-            head_view head = view_head(qkv, b, h, T, heads, head_width, dropout);
+    forward_pass pass = {.all = {qkv, batch, T, heads, head_width, dropout, scratch},
+                         .out = out,
+                         .statistics = statistics};
 
-            forward_head(out + (b * T * heads + h) * head_width, att + (b * heads + h) * T * T,
-                         scratch, &head);
-        }
+    ls__threads_run(batch * heads, forward_head, &pass);
 }
 
-/* Turns d_att, the gradient of the probabilities, into that of the scores, in place:
- * att (d_att - sum of att d_att), zero above the diagonal. */
-static void causal_softmax_backward(float *restrict d_att, const float *restrict att, int64_t T)
-{
-    for (int64_t r = 0; r < T; r++) {
-        float *d_row = d_att + r * T;
-        const float *row = att + r * T;
-        int64_t span = causal_span(r, T);
-        float sum = ls__dot(d_row, row, span);
+typedef struct backward_pass {
+    attention all;
+    ls__values d_qkv, d_out;
+    const float *statistics;
+} backward_pass;
 
-        for (int64_t c = 0; c < span; c++)
-            d_row[c] = row[c] * (d_row[c] - sum);
-        set(d_row + r + 1, 0, T - r - 1);
+/* Where sums over strips are kept: in FP32, so in their own place only where that is FP32. */
+static ls__matrix sum_place(ls__matrix own, float *room_for_it, const head_view *head)
+{
+    if (own.values.format == LS__F32)
+        return own;
+    return (ls__matrix){.values = ls__floats(room_for_it), .stride = head->width};
+}
+
+static void store_sum(ls__matrix own, const float *sum, const head_view *head)
+{
+    for (int64_t i = 0; i < head->T; i++)
+        ls__store(rows_from(own, i).values, sum + i * head->width, head->width);
+}
+
+static void backward_head(void *context, int64_t task, int thread)
+{
+    const backward_pass *pass = context;
+    const attention *all = &pass->all;
+    head_view head = view_head(all, task);
+    room r = lay_out(all->scratch, thread, all->qkv.format, &head);
+    ls__matrix d_out = head_of(pass->d_out, all, task, 1, 0);
+    ls__matrix d_q = head_of(pass->d_qkv, all, task, 3, 0);
+    ls__matrix d_k = head_of(pass->d_qkv, all, task, 3, 1);
+    ls__matrix d_v = head_of(pass->d_qkv, all, task, 3, 2);
+    ls__matrix sum_k = sum_place(d_k, r.d_k, &head);
+    ls__matrix sum_v = sum_place(d_v, r.d_v, &head);
+    const float *largest = pass->statistics + task * all->T;
+    const float *inverse = largest + all->batch * all->heads * all->T;
+
+    for (int64_t first = (all->T - 1) / STRIP * STRIP; first >= 0; first -= STRIP) {
+        strip s = strip_at(first, all->T);
+
+        scores(r.scores, head.q, head.k, &s, &head, &r);
+        probabilities_again(largest + first, inverse + first, &s, &head, &r);
+        scores(r.d_scores, d_out, head.v, &s, &head, &r);
+        strip_backward(&s, &head, &r);
+        weigh(d_q, r.d_weights, head.k, &s, &head, &r);
+        add_weighed(sum_k, r.d_weights, head.q, &s, &head, &r);
+        add_weighed(sum_v, r.weights, d_out, &s, &head, &r);
     }
+    store_sum(d_k, r.d_k, &head);
+    store_sum(d_v, r.d_v, &head);
 }
 
-/* d_q, d_k and d_v lie as q, k and v do: the offset from q to d_q is that from qkv to d_qkv. */
-static void backward_head(float *d_q, float *scratch, const float *d_out, const float *att,
-                          const head_view *head)
+void ls__attention_backward(ls__values d_qkv, ls__values d_out, ls__values qkv,
+                            const float *statistics, int64_t batch, int64_t T, int64_t heads,
+                            int64_t head_width, ls__attention_dropout dropout, ls__scratch scratch)
 {
-    int64_t T = head->T;
-    int64_t stride = head->stride;
-    float *d_k = d_q + (head->k - head->q);
-    float *d_v = d_q + (head->v - head->q);
-    float *d_att = scratch;
-    const float *weights = att;
+    backward_pass pass = {.all = {qkv, batch, T, heads, head_width, dropout, scratch},
+                          .d_qkv = d_qkv,
+                          .d_out = d_out,
+                          .statistics = statistics};
 
-    if (head->rate > 0) {
-        causal_dropout(scratch + T * T, att, head);
-        weights = scratch + T * T;
-    }
-    ls__gemm(LS__TRANSPOSED, LS__AS_IS, T, head->width, T, 1, weights, T, d_out, head->out_stride,
-             0, d_v, stride);
-    ls__gemm(LS__AS_IS, LS__TRANSPOSED, T, T, head->width, 1, d_out, head->out_stride, head->v,
-             stride, 0, d_att, T);
-    if (head->rate > 0)
-        causal_dropout(d_att, d_att, head);
-    causal_softmax_backward(d_att, att, T);
-    ls__gemm(LS__AS_IS, LS__AS_IS, T, head->width, T, head->scale, d_att, T, head->k, stride, 0,
-             d_q, stride);
-    ls__gemm(LS__TRANSPOSED, LS__AS_IS, T, head->width, T, head->scale, d_att, T, head->q, stride,
-             0, d_k, stride);
-}
-
-void ls__attention_backward(float *d_qkv, float *scratch, const float *d_out, const float *qkv,
-                            const float *att, int64_t batch, int64_t T, int64_t heads,
-                            int64_t head_width, ls__attention_dropout dropout)
-{
-    for (int64_t b = 0; b < batch; b++)
-        for (int64_t h = 0; h < heads; h++) {
-            head_view head = view_head(qkv, b, h, T, heads, head_width, dropout);
-
-            backward_head(d_qkv + (head.q - qkv), scratch, d_out + (b * T * heads + h) * head_width,
-                          att + (b * heads + h) * T * T, &head);
-        }
+    ls__threads_run(batch * heads, backward_head, &pass);
 }

@@ -1,8 +1,10 @@
 #include <assert.h>
 
 #include "base/rng.h"
+#include "base/threads.h"
 #include "math/lanes.h"
 #include "math/ops.h"
+#include "math/panels.h"
 
 /* Elements a draw, element e having word e mod 4 of draw e / 4; and elements drawn for at a time.
  */
@@ -43,4 +45,34 @@ void ls__dropout(float *out, const float *in, double rate, uint64_t key, uint64_
         done += size;
         skipped = 0;
     }
+}
+
+typedef struct sample {
+    ls__values values;
+    double rate;
+    uint64_t key;
+    int64_t count;
+    ls__scratch scratch;
+} sample;
+
+static void drop_chunk(void *context, int64_t task, int thread)
+{
+    const sample *work = context;
+    int64_t at = task * LS__CHUNK;
+    int64_t count = ls__panel_size(task, work->count, LS__CHUNK);
+    ls__values values = ls__from(work->values, at);
+    float *room = ls__scratch_of(work->scratch, thread);
+    float *place = ls__place(values, room);
+
+    ls__dropout(place, ls__widened(values, room, count), work->rate, work->key, (uint64_t)at,
+                count);
+    ls__store(values, place, count);
+}
+
+void ls__dropout_sample(ls__values values, double rate, uint64_t key, int64_t count,
+                        ls__scratch scratch)
+{
+    sample work = {.values = values, .rate = rate, .key = key, .count = count, .scratch = scratch};
+
+    ls__threads_run(ls__panels(count, LS__CHUNK), drop_chunk, &work);
 }

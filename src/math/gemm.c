@@ -133,6 +133,14 @@ static void float_product(ls__matrix c, ls__matrix a, ls__matrix b, int64_t m, i
              bias || adds ? 1 : 0, out, c.stride);
 }
 
+int64_t ls__product_scratch(ls__format format)
+{
+    if (format == LS__F32 || (format == LS__BF16 && ls__bf16_native()))
+        return 0;
+    return (LS__PRODUCT_ROWS + LS__PRODUCT_COLUMNS) * LS__PRODUCT_DEPTH +
+           LS__PRODUCT_ROWS * LS__PRODUCT_COLUMNS;
+}
+
 void ls__product(ls__matrix c, ls__matrix a, ls__matrix b, int64_t m, int64_t n, int64_t k,
                  const float *bias, bool adds, float *scratch)
 {

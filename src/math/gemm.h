@@ -33,11 +33,12 @@ typedef struct ls__matrix {
     ls__op op; /* how it is to be read */
 } ls__matrix;
 
-/* Floats of scratch that a product needs, whatever its shape. */
+/* Products that are widened are cut into tiles of so many rows and columns, and those into blocks
+ * of so much depth. */
 enum { LS__PRODUCT_ROWS = 256, LS__PRODUCT_COLUMNS = 512, LS__PRODUCT_DEPTH = 1024 };
-#define LS__PRODUCT_SCRATCH                                         \
-    ((LS__PRODUCT_ROWS + LS__PRODUCT_COLUMNS) * LS__PRODUCT_DEPTH + \
-     LS__PRODUCT_ROWS * LS__PRODUCT_COLUMNS)
+
+/* Floats of scratch that products of a format take on this machine. */
+int64_t ls__product_scratch(ls__format format);
 
 /* C (m, n) = op(A) (m, k) op(B) (k, n) + bias, or added to C where `adds` (then without bias). A
  * and B have one format; C has it too, or is FP32, and is read as it is. Accumulates in FP32, and
@@ -45,7 +46,7 @@ enum { LS__PRODUCT_ROWS = 256, LS__PRODUCT_COLUMNS = 512, LS__PRODUCT_DEPTH = 10
  * them; all others, and FP16, are widened piece by piece for FP32 products. */
 void ls__product(ls__matrix c, ls__matrix a, ls__matrix b, int64_t m, int64_t n, int64_t k,
                  const float *bias, /* (n), or NULL for none */
-                 bool adds, float *scratch /* (LS__PRODUCT_SCRATCH); unused for FP32 */);
+                 bool adds, float *scratch /* (ls__product_scratch of the format) */);
 
 /* Floating-point operations of all products so far, 2 m n k each. */
 int64_t ls__gemm_flops(void);

@@ -7,6 +7,8 @@
 typedef struct ls__scratch {
     float *at;      /* (ls__threads_count(), floats) */
     int64_t floats; /* of one thread's piece */
+    float *shared;  /* what all threads fill parts of and one then reads; each operation says how
+                       much it needs */
 } ls__scratch;
 
 static inline float *ls__scratch_of(ls__scratch scratch, int thread)

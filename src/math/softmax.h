@@ -5,13 +5,15 @@
 #include "math/elementary.h"
 #include "math/lanes.h"
 
-/* Turns row[i] into exp(row[i] - largest), where `largest` is the row's largest element. Returns
- * the sum, at least 1 where all elements are finite. */
-static inline float ls__softmax_exponentials(float *row, float largest, int64_t count)
+/* out[i] = exp(row[i] - largest), where `largest` is the row's largest element; out may be row.
+ * Returns the sum, at least 1 where all elements are finite. */
+static inline float ls__softmax_exponentials(float *out, const float *row, float largest,
+                                             int64_t count)
 {
+    LS__ELEMENTWISE
     for (int64_t i = 0; i < count; i++)
-        row[i] = ls__exp(row[i] - largest);
-    return ls__sum(row, count);
+        out[i] = ls__exp(row[i] - largest);
+    return ls__sum(out, count);
 }
 
 #endif

@@ -19,18 +19,19 @@ typedef struct gpt_offsets {
     int64_t out_weight, out_bias; /* (C, 4C), (C) */
 } gpt_offsets;
 
-/* What a layer's forward keeps for its backward. M = samples * length rows. */
+/* What a layer's forward keeps for its backward. M = samples * length rows. With recomputation all
+ * layers share one set of these, but for `in`. */
 typedef struct gpt_activations {
-    float *in;              /* (M, C) the residual stream as it enters */
-    float *ln_1, *ln_2;     /* (M, C) */
+    ls__values in;          /* (M, C) the residual stream as it enters */
+    ls__values ln_1, ln_2;  /* (M, C) */
     float *mean_1, *rstd_1; /* (M) */
     float *mean_2, *rstd_2; /* (M) */
-    float *qkv;             /* (M, 3C) */
-    float *att;             /* (samples, heads, length, length) */
-    float *heads;           /* (M, C) attention's output, heads side by side */
-    float *middle;          /* (M, C) the residual stream between the two halves */
-    float *fc;              /* (M, 4C) before GELU */
-    float *gelu;            /* (M, 4C) after it */
+    ls__values qkv;         /* (M, 3C) */
+    float *statistics;      /* (2, samples, heads, length) of attention's rows */
+    ls__values heads;       /* (M, C) attention's output, heads side by side */
+    ls__values middle;      /* (M, C) the residual stream between the two halves */
+    ls__values fc;          /* (M, 4C) before GELU */
+    ls__values gelu;        /* (M, 4C) after it */
 } gpt_activations;
 
 typedef struct gpt_layer {
@@ -43,14 +44,13 @@ typedef struct gpt {
     ls__gpt_shape shape;
     int64_t wte, wpe, ln_f_gain, ln_f_shift; /* offsets */
     gpt_layer *layer;                        /* (layers) */
-    float *last;                             /* (M, C) the residual stream after all layers */
-    float *ln_f;                             /* (M, C) */
+    ls__values last;                         /* (M, C) the residual stream after all layers */
+    ls__values ln_f;                         /* (M, C) */
     float *mean_f, *rstd_f;                  /* (M) */
-    float *d_stream;                         /* (M, C) gradient of the residual stream */
-    float *d_narrow;                         /* (M, C) */
-    float *d_wide;                           /* (M, 4C); its first 3C columns' worth serves d_qkv */
-    float *branch;                           /* (M, C) a projection's output, or its gradient */
-    float *scores;                           /* (2, context, context) */
+    ls__values d_stream;                     /* (M, C) gradient of the residual stream */
+    ls__values d_narrow;                     /* (M, C) */
+    ls__values d_wide;                       /* (M, 4C); its first 3C columns' worth serves d_qkv */
+    ls__values branch;                       /* (M, C) a projection's output, or its gradient */
     uint64_t *keys;                          /* (micro_batch) dropout keys of attention */
 } gpt;
 
@@ -77,26 +77,32 @@ static uint32_t site_mlp(int64_t layer)
 
 /* Masks a (samples, length, C) tensor in place: each sample by a key of its own. The same call
  * serves gradients. */
-static void drop(const gpt *net, float *values, uint32_t site, const ls__batch *batch)
+static void drop(const gpt *net, ls__values values, uint32_t site, const ls__batch *batch)
 {
     int64_t count = batch->length * net->shape.width;
 
     for (int64_t sample = 0; sample < batch->samples; sample++) {
         uint64_t key = ls__dropout_key(net->model.seed, site, batch->ordinal + (uint64_t)sample);
-        float *here = values + sample * count;
-        ls__dropout(here, here, net->shape.dropout, key, 0, count);
+
+        ls__dropout_sample(ls__from(values, sample * count), net->shape.dropout, key, count,
+                           net->model.scratch);
     }
+}
+
+static size_t stream_bytes(const gpt *net, const ls__batch *batch)
+{
+    int64_t count = batch->samples * batch->length * net->shape.width;
+
+    return (size_t)(count * ls__value_bytes(net->model.format));
 }
 
 /* The gradient of a branch that was dropped at `site` and added to the residual stream: the
  * stream's own, masked. The stream needs its own unmasked for what flows past the branch. */
-static const float *branch_gradient(gpt *net, uint32_t site, const ls__batch *batch)
+static ls__values branch_gradient(gpt *net, uint32_t site, const ls__batch *batch)
 {
-    int64_t count = batch->samples * batch->length * net->shape.width;
-
     if (net->shape.dropout <= 0)
         return net->d_stream;
-    memcpy(net->branch, net->d_stream, (size_t)count * sizeof(float));
+    memcpy(net->branch.at, net->d_stream.at, stream_bytes(net, batch));
     drop(net, net->branch, site, batch);
     return net->branch;
 }
@@ -114,120 +120,150 @@ static ls__attention_dropout attention_dropout(const gpt *net, int64_t layer,
 
 /* ---- one layer, its first half: x += proj(attention(ln_1 x)) ---- */
 
+/* From ln_1 to the branch that is yet to be added to the stream. */
 static void attention_half_forward(gpt *net, int64_t index, const float *parameters,
                                    const ls__batch *batch, bool training)
 {
+    ls__model *model = &net->model;
     const gpt_offsets *at = &net->layer[index].at;
     const gpt_activations *kept = &net->layer[index].kept;
     int64_t rows = batch->samples * batch->length;
     int64_t C = net->shape.width;
 
-    ls__model_need(&net->model, at->ln_1_gain, at->proj_weight);
-    ls__profile_mark(LS__PART_NORM);
-    ls__layer_norm_forward(kept->ln_1, kept->mean_1, kept->rstd_1, kept->in,
-                           parameters + at->ln_1_gain, parameters + at->ln_1_shift, rows, C);
     ls__profile_mark(LS__PART_QKV);
-    ls__linear_forward(kept->qkv, kept->ln_1, parameters + at->attn_weight,
-                       parameters + at->attn_bias, rows, C, 3 * C);
+    ls__linear_forward(kept->qkv, kept->ln_1, ls__model_weights(model, parameters, at->attn_weight),
+                       parameters + at->attn_bias, rows, C, 3 * C, model->scratch);
     ls__profile_mark(LS__PART_ATTENTION);
-    ls__attention_forward(kept->heads, kept->att, net->scores, kept->qkv, batch->samples,
-                          batch->length, net->shape.heads, C / net->shape.heads,
-                          attention_dropout(net, index, batch, training));
-    ls__model_need(&net->model, at->proj_weight, at->ln_2_gain);
+    ls__attention_forward(kept->heads, kept->statistics, kept->qkv, batch->samples, batch->length,
+                          net->shape.heads, C / net->shape.heads,
+                          attention_dropout(net, index, batch, training), model->scratch);
+    ls__model_need(model, parameters, at->proj_weight, at->ln_2_gain);
     ls__profile_mark(LS__PART_PROJECTION);
-    ls__linear_forward(net->branch, kept->heads, parameters + at->proj_weight,
-                       parameters + at->proj_bias, rows, C, C);
+    ls__linear_forward(net->branch, kept->heads,
+                       ls__model_weights(model, parameters, at->proj_weight),
+                       parameters + at->proj_bias, rows, C, C, model->scratch);
     if (training && net->shape.dropout > 0)
         drop(net, net->branch, site_projection(index), batch);
-    ls__add(kept->middle, kept->in, net->branch, rows * C);
 }
 
 static void attention_half_backward(gpt *net, int64_t index, const float *parameters,
                                     const ls__batch *batch, ls__gradient_sink sink)
 {
+    ls__model *model = &net->model;
     const gpt_offsets *at = &net->layer[index].at;
     const gpt_activations *kept = &net->layer[index].kept;
     int64_t rows = batch->samples * batch->length;
     int64_t C = net->shape.width;
-    float *gradients = net->model.gradients;
+    float *gradients = model->gradients;
 
     ls__profile_mark(LS__PART_PROJECTION);
-    const float *d_branch = branch_gradient(net, site_projection(index), batch);
+    ls__values d_branch = branch_gradient(net, site_projection(index), batch);
     ls__linear_backward(net->d_narrow, gradients + at->proj_weight, gradients + at->proj_bias,
-                        d_branch, kept->heads, parameters + at->proj_weight, rows, C, C);
+                        d_branch, kept->heads,
+                        ls__model_weights(model, parameters, at->proj_weight), rows, C, C,
+                        model->scratch);
     sink.ready(sink.context, at->proj_weight, C * (C + 1), gradients + at->proj_weight);
     ls__profile_mark(LS__PART_ATTENTION);
-    ls__attention_backward(net->d_wide, net->scores, net->d_narrow, kept->qkv, kept->att,
-                           batch->samples, batch->length, net->shape.heads, C / net->shape.heads,
-                           attention_dropout(net, index, batch, true));
+    ls__attention_backward(net->d_wide, net->d_narrow, kept->qkv, kept->statistics, batch->samples,
+                           batch->length, net->shape.heads, C / net->shape.heads,
+                           attention_dropout(net, index, batch, true), model->scratch);
     ls__profile_mark(LS__PART_QKV);
     ls__linear_backward(net->d_narrow, gradients + at->attn_weight, gradients + at->attn_bias,
-                        net->d_wide, kept->ln_1, parameters + at->attn_weight, rows, C, 3 * C);
+                        net->d_wide, kept->ln_1,
+                        ls__model_weights(model, parameters, at->attn_weight), rows, C, 3 * C,
+                        model->scratch);
     sink.ready(sink.context, at->attn_weight, 3 * C * (C + 1), gradients + at->attn_weight);
     ls__profile_mark(LS__PART_NORM);
     ls__layer_norm_backward(net->d_stream, gradients + at->ln_1_gain, gradients + at->ln_1_shift,
                             net->d_narrow, kept->in, parameters + at->ln_1_gain, kept->mean_1,
-                            kept->rstd_1, rows, C);
+                            kept->rstd_1, rows, C, model->scratch);
     sink.ready(sink.context, at->ln_1_gain, 2 * C, gradients + at->ln_1_gain);
 }
 
 /* ---- its second half: x += proj(gelu(fc(ln_2 x))) ---- */
 
-static void mlp_half_forward(gpt *net, int64_t index, float *out, const float *parameters,
-                             const ls__batch *batch, bool training)
+/* Adds the first half's branch to the stream, and goes as far as GELU. */
+static void mlp_half_forward(gpt *net, int64_t index, const float *parameters,
+                             const ls__batch *batch)
 {
+    ls__model *model = &net->model;
     const gpt_offsets *at = &net->layer[index].at;
     const gpt_activations *kept = &net->layer[index].kept;
     int64_t rows = batch->samples * batch->length;
     int64_t C = net->shape.width;
 
-    ls__model_need(&net->model, at->ln_2_gain, at->out_weight);
+    ls__model_need(model, parameters, at->ln_2_gain, at->out_weight);
     ls__profile_mark(LS__PART_NORM);
-    ls__layer_norm_forward(kept->ln_2, kept->mean_2, kept->rstd_2, kept->middle,
-                           parameters + at->ln_2_gain, parameters + at->ln_2_shift, rows, C);
+    ls__add_norm_forward(kept->middle, kept->ln_2, kept->mean_2, kept->rstd_2, kept->in,
+                         net->branch, parameters + at->ln_2_gain, parameters + at->ln_2_shift, rows,
+                         C, model->scratch);
     ls__profile_mark(LS__PART_MLP);
-    ls__linear_forward(kept->fc, kept->ln_2, parameters + at->fc_weight, parameters + at->fc_bias,
-                       rows, C, 4 * C);
-    ls__gelu_forward(kept->gelu, kept->fc, rows * 4 * C);
-    ls__model_need(&net->model, at->out_weight, at->out_weight + C * (4 * C + 1));
-    ls__linear_forward(net->branch, kept->gelu, parameters + at->out_weight,
-                       parameters + at->out_bias, rows, 4 * C, C);
+    ls__linear_forward(kept->fc, kept->ln_2, ls__model_weights(model, parameters, at->fc_weight),
+                       parameters + at->fc_bias, rows, C, 4 * C, model->scratch);
+    ls__gelu_forward(kept->gelu, kept->fc, rows * 4 * C, model->scratch);
+}
+
+/* The branch that is yet to be added to the stream. */
+static void mlp_project(gpt *net, int64_t index, const float *parameters, const ls__batch *batch,
+                        bool training)
+{
+    ls__model *model = &net->model;
+    const gpt_offsets *at = &net->layer[index].at;
+    int64_t C = net->shape.width;
+
+    ls__model_need(model, parameters, at->out_weight, at->out_weight + C * (4 * C + 1));
+    ls__linear_forward(net->branch, net->layer[index].kept.gelu,
+                       ls__model_weights(model, parameters, at->out_weight),
+                       parameters + at->out_bias, batch->samples * batch->length, 4 * C, C,
+                       model->scratch);
     if (training && net->shape.dropout > 0)
         drop(net, net->branch, site_mlp(index), batch);
-    ls__add(out, kept->middle, net->branch, rows * C);
 }
 
 static void mlp_half_backward(gpt *net, int64_t index, const float *parameters,
                               const ls__batch *batch, ls__gradient_sink sink)
 {
+    ls__model *model = &net->model;
     const gpt_offsets *at = &net->layer[index].at;
     const gpt_activations *kept = &net->layer[index].kept;
     int64_t rows = batch->samples * batch->length;
     int64_t C = net->shape.width;
-    float *gradients = net->model.gradients;
+    float *gradients = model->gradients;
 
     ls__profile_mark(LS__PART_MLP);
-    const float *d_branch = branch_gradient(net, site_mlp(index), batch);
+    ls__values d_branch = branch_gradient(net, site_mlp(index), batch);
     ls__linear_backward(net->d_wide, gradients + at->out_weight, gradients + at->out_bias, d_branch,
-                        kept->gelu, parameters + at->out_weight, rows, 4 * C, C);
+                        kept->gelu, ls__model_weights(model, parameters, at->out_weight), rows,
+                        4 * C, C, model->scratch);
     sink.ready(sink.context, at->out_weight, C * (4 * C + 1), gradients + at->out_weight);
-    ls__gelu_backward(net->d_wide, net->d_wide, kept->fc, rows * 4 * C);
-    ls__linear_backward(net->d_narrow, gradients + at->fc_weight, gradients + at->fc_bias,
-                        net->d_wide, kept->ln_2, parameters + at->fc_weight, rows, C, 4 * C);
+    ls__gelu_backward(net->d_wide, net->d_wide, kept->fc, rows * 4 * C, model->scratch);
+    ls__linear_backward(
+        net->d_narrow, gradients + at->fc_weight, gradients + at->fc_bias, net->d_wide, kept->ln_2,
+        ls__model_weights(model, parameters, at->fc_weight), rows, C, 4 * C, model->scratch);
     sink.ready(sink.context, at->fc_weight, 4 * C * (C + 1), gradients + at->fc_weight);
     ls__profile_mark(LS__PART_NORM);
     ls__layer_norm_backward(net->d_stream, gradients + at->ln_2_gain, gradients + at->ln_2_shift,
                             net->d_narrow, kept->middle, parameters + at->ln_2_gain, kept->mean_2,
-                            kept->rstd_2, rows, C);
+                            kept->rstd_2, rows, C, model->scratch);
     sink.ready(sink.context, at->ln_2_gain, 2 * C, gradients + at->ln_2_gain);
 }
 
 /* ---- the whole ---- */
 
-/* Where layer `index` puts its output: the next layer's input, or what ln_f reads. */
-static float *stream_after(const gpt *net, int64_t index)
+/* The stream as it enters layer `index`, and its norm: the branch of the layer before is added on
+ * the way. The first layer's stream is there already. */
+static void enter_layer(gpt *net, int64_t index, const float *parameters, const ls__batch *batch)
 {
-    return index + 1 < net->shape.layers ? net->layer[index + 1].kept.in : net->last;
+    const gpt_offsets *at = &net->layer[index].at;
+    const gpt_activations *kept = &net->layer[index].kept;
+    int64_t rows = batch->samples * batch->length;
+
+    ls__model_need(&net->model, parameters, at->ln_1_gain, at->proj_weight);
+    ls__profile_mark(LS__PART_NORM);
+    ls__add_norm_forward(kept->in, kept->ln_1, kept->mean_1, kept->rstd_1,
+                         index > 0 ? net->layer[index - 1].kept.middle : kept->in,
+                         index > 0 ? net->branch : ls__floats(NULL), parameters + at->ln_1_gain,
+                         parameters + at->ln_1_shift, rows, net->shape.width, net->model.scratch);
 }
 
 static void gpt_forward(ls__model *model, const float *parameters, const ls__batch *batch,
@@ -236,44 +272,66 @@ static void gpt_forward(ls__model *model, const float *parameters, const ls__bat
     gpt *net = (gpt *)model;
     int64_t rows = batch->samples * batch->length;
     int64_t C = net->shape.width;
-    float *stream = net->layer[0].kept.in;
+    int64_t layers = net->shape.layers;
+    ls__values stream = net->layer[0].kept.in;
 
-    ls__model_need(model, net->wte, net->layer[0].at.ln_1_gain);
+    ls__model_need(model, parameters, net->wte, net->layer[0].at.ln_1_gain);
     ls__profile_mark(LS__PART_EMBEDDING);
     ls__embedding_forward(stream, batch->tokens, parameters + net->wte, parameters + net->wpe,
-                          batch->samples, batch->length, C);
+                          batch->samples, batch->length, C, model->scratch);
     if (training && net->shape.dropout > 0)
         drop(net, stream, site_embedding(), batch);
-    for (int64_t i = 0; i < net->shape.layers; i++) {
+    for (int64_t i = 0; i < layers; i++) {
+        enter_layer(net, i, parameters, batch);
         attention_half_forward(net, i, parameters, batch, training);
-        mlp_half_forward(net, i, stream_after(net, i), parameters, batch, training);
+        mlp_half_forward(net, i, parameters, batch);
+        mlp_project(net, i, parameters, batch, training);
     }
-    ls__model_need(model, net->ln_f_gain, model->tensors.total);
+    ls__model_need(model, parameters, net->ln_f_gain, model->tensors.total);
     ls__profile_mark(LS__PART_NORM);
-    ls__layer_norm_forward(net->ln_f, net->mean_f, net->rstd_f, net->last,
-                           parameters + net->ln_f_gain, parameters + net->ln_f_shift, rows, C);
+    ls__add_norm_forward(net->last, net->ln_f, net->mean_f, net->rstd_f,
+                         net->layer[layers - 1].kept.middle, net->branch,
+                         parameters + net->ln_f_gain, parameters + net->ln_f_shift, rows, C,
+                         model->scratch);
     ls__profile_mark(LS__PART_HEAD);
-    ls__linear_forward(model->logits, net->ln_f, parameters + net->wte, NULL, rows, C,
-                       model->classes);
+    ls__linear_forward(model->logits, net->ln_f, ls__model_weights(model, parameters, net->wte),
+                       NULL, rows, C, model->classes, model->scratch);
+}
+
+/* Fills a layer's activations again from the stream that entered it: the same operations on the
+ * same values, so the same bits. */
+static void recompute(gpt *net, int64_t index, const float *parameters, const ls__batch *batch)
+{
+    const gpt_offsets *at = &net->layer[index].at;
+    const gpt_activations *kept = &net->layer[index].kept;
+
+    ls__profile_mark(LS__PART_NORM);
+    ls__layer_norm_forward(kept->ln_1, kept->mean_1, kept->rstd_1, kept->in,
+                           parameters + at->ln_1_gain, parameters + at->ln_1_shift,
+                           batch->samples * batch->length, net->shape.width, net->model.scratch);
+    attention_half_forward(net, index, parameters, batch, true);
+    mlp_half_forward(net, index, parameters, batch);
 }
 
 /* The head and ln_f: leaves the gradient of the residual stream in d_stream. */
 static void head_backward(gpt *net, const float *parameters, const ls__batch *batch,
                           ls__gradient_sink sink)
 {
+    ls__model *model = &net->model;
     int64_t rows = batch->samples * batch->length;
     int64_t C = net->shape.width;
-    float *gradients = net->model.gradients;
+    float *gradients = model->gradients;
 
     ls__profile_mark(LS__PART_HEAD);
-    ls__linear_backward(net->d_narrow, gradients + net->wte, NULL, net->model.logits, net->ln_f,
-                        parameters + net->wte, rows, C, net->model.classes);
-    sink.ready(sink.context, net->wte, net->model.classes * C, gradients + net->wte);
-    memset(net->d_stream, 0, (size_t)(rows * C) * sizeof(float));
+    ls__linear_backward(net->d_narrow, gradients + net->wte, NULL, model->logits, net->ln_f,
+                        ls__model_weights(model, parameters, net->wte), rows, C, model->classes,
+                        model->scratch);
+    sink.ready(sink.context, net->wte, model->classes * C, gradients + net->wte);
+    memset(net->d_stream.at, 0, stream_bytes(net, batch));
     ls__profile_mark(LS__PART_NORM);
     ls__layer_norm_backward(net->d_stream, gradients + net->ln_f_gain, gradients + net->ln_f_shift,
                             net->d_narrow, net->last, parameters + net->ln_f_gain, net->mean_f,
-                            net->rstd_f, rows, C);
+                            net->rstd_f, rows, C, model->scratch);
     sink.ready(sink.context, net->ln_f_gain, 2 * C, gradients + net->ln_f_gain);
 }
 
@@ -282,10 +340,13 @@ static void gpt_backward(ls__model *model, const float *parameters, const ls__ba
 {
     gpt *net = (gpt *)model;
     int64_t C = net->shape.width;
+    int64_t last = net->shape.layers - 1;
     float *gradients = model->gradients;
 
     head_backward(net, parameters, batch, sink);
-    for (int64_t i = net->shape.layers - 1; i >= 0; i--) {
+    for (int64_t i = last; i >= 0; i--) {
+        if (net->shape.recompute && i != last) /* forward has just filled the last layer's */
+            recompute(net, i, parameters, batch);
         mlp_half_backward(net, i, parameters, batch, sink);
         attention_half_backward(net, i, parameters, batch, sink);
     }
@@ -368,40 +429,66 @@ static ls_status add_tensors(gpt *net)
 /* One request to the arena serves all activations: their sum is known, or refused, before any of
  * them is taken. In the first pass `base` is NULL and only sizes are added up. */
 typedef struct carver {
-    float *base;
-    int64_t used; /* floats */
+    char *base;
+    ls__format format;
+    int64_t used; /* bytes */
     bool overflow;
 } carver;
 
-static void carve(carver *from, float **view, int64_t rows, int64_t columns)
+static void *carve(carver *from, int64_t rows, int64_t columns, int64_t value_bytes)
 {
-    int64_t count = 0;
+    int64_t bytes = 0;
+    char *view = from->base ? from->base + from->used : NULL;
 
-    from->overflow |=
-        __builtin_mul_overflow(rows, columns, &count) || __builtin_add_overflow(count, 15, &count);
-    count -= count % 16; /* each view starts on a cache line */
-    *view = from->base ? from->base + from->used : NULL;
-    from->overflow |= __builtin_add_overflow(from->used, count, &from->used);
+    from->overflow |= __builtin_mul_overflow(rows, columns, &bytes) ||
+                      __builtin_mul_overflow(bytes, value_bytes, &bytes) ||
+                      __builtin_add_overflow(bytes, LS__ARENA_ALIGNMENT - 1, &bytes);
+    bytes -= bytes % LS__ARENA_ALIGNMENT; /* each view starts on a cache line */
+    from->overflow |= __builtin_add_overflow(from->used, bytes, &from->used);
+    return view;
 }
 
+static void carve_values(carver *from, ls__values *view, int64_t rows, int64_t columns)
+{
+    *view = (ls__values){carve(from, rows, columns, ls__value_bytes(from->format)), from->format};
+}
+
+static void carve_floats(carver *from, float **view, int64_t rows, int64_t columns)
+{
+    *view = carve(from, rows, columns, (int64_t)sizeof **view);
+}
+
+/* All that a layer keeps but the stream that enters it. */
 static void carve_layer(gpt_activations *kept, const ls__gpt_shape *shape, int64_t rows,
                         carver *from)
 {
     int64_t C = shape->width;
 
-    carve(from, &kept->in, rows, C);
-    carve(from, &kept->ln_1, rows, C);
-    carve(from, &kept->mean_1, rows, 1);
-    carve(from, &kept->rstd_1, rows, 1);
-    carve(from, &kept->qkv, rows, 3 * C);
-    carve(from, &kept->att, rows, shape->heads * shape->context);
-    carve(from, &kept->heads, rows, C);
-    carve(from, &kept->middle, rows, C);
-    carve(from, &kept->ln_2, rows, C);
-    carve(from, &kept->mean_2, rows, 1);
-    carve(from, &kept->rstd_2, rows, 1);
-    carve(from, &kept->fc, rows, 4 * C);
-    carve(from, &kept->gelu, rows, 4 * C);
+    carve_values(from, &kept->ln_1, rows, C);
+    carve_floats(from, &kept->mean_1, rows, 1);
+    carve_floats(from, &kept->rstd_1, rows, 1);
+    carve_values(from, &kept->qkv, rows, 3 * C);
+    carve_floats(from, &kept->statistics, 2 * rows, shape->heads);
+    carve_values(from, &kept->heads, rows, C);
+    carve_values(from, &kept->middle, rows, C);
+    carve_values(from, &kept->ln_2, rows, C);
+    carve_floats(from, &kept->mean_2, rows, 1);
+    carve_floats(from, &kept->rstd_2, rows, 1);
+    carve_values(from, &kept->fc, rows, 4 * C);
+    carve_values(from, &kept->gelu, rows, 4 * C);
+}
+
+static void carve_layers(gpt *net, int64_t rows, carver *from)
+{
+    for (int64_t i = 0; i < net->shape.layers; i++) {
+        gpt_activations *kept = &net->layer[i].kept;
+
+        if (net->shape.recompute && i > 0)
+            *kept = net->layer[0].kept;
+        else
+            carve_layer(kept, &net->shape, rows, from);
+        carve_values(from, &kept->in, rows, net->shape.width);
+    }
 }
 
 static void carve_all(gpt *net, carver *from)
@@ -409,32 +496,41 @@ static void carve_all(gpt *net, carver *from)
     int64_t rows = net->model.micro_batch * net->shape.context;
     int64_t C = net->shape.width;
 
-    for (int64_t i = 0; i < net->shape.layers; i++)
-        carve_layer(&net->layer[i].kept, &net->shape, rows, from);
-    carve(from, &net->last, rows, C);
-    carve(from, &net->ln_f, rows, C);
-    carve(from, &net->mean_f, rows, 1);
-    carve(from, &net->rstd_f, rows, 1);
-    carve(from, &net->d_stream, rows, C);
-    carve(from, &net->d_narrow, rows, C);
-    carve(from, &net->d_wide, rows, 4 * C);
-    carve(from, &net->branch, rows, C);
-    carve(from, &net->scores, 2 * net->shape.context, net->shape.context);
+    carve_layers(net, rows, from);
+    carve_values(from, &net->last, rows, C);
+    carve_values(from, &net->ln_f, rows, C);
+    carve_floats(from, &net->mean_f, rows, 1);
+    carve_floats(from, &net->rstd_f, rows, 1);
+    carve_values(from, &net->d_stream, rows, C);
+    carve_values(from, &net->d_narrow, rows, C);
+    carve_values(from, &net->d_wide, rows, 4 * C);
+    carve_values(from, &net->branch, rows, C);
 }
 
 static ls_status take_activations(gpt *net, ls__arena *arena)
 {
-    carver sizes = {0};
-    carver views = {0};
+    carver sizes = {.format = net->model.format};
+    carver views = {.format = net->model.format};
 
     carve_all(net, &sizes);
     LS_FAIL_IF(sizes.overflow, LS_NO_MEMORY,
                "the activations need more bytes than 64 bits count: use a smaller --context, "
                "--width or --micro-batch");
-    LS_TRY(ls__arena_take(arena, LS__ACTIVATIONS, sizes.used, sizeof(float), &views.base));
+    LS_TRY(ls__arena_take(arena, LS__ACTIVATIONS, sizes.used, 1, &views.base));
     carve_all(net, &views);
     return ls__arena_take(arena, LS__ACTIVATIONS, net->model.micro_batch, sizeof(uint64_t),
                           &net->keys);
+}
+
+static ls_status take_scratch(gpt *net, ls__arena *arena)
+{
+    const ls__gpt_shape *shape = &net->shape;
+    int64_t attention =
+        ls__attention_scratch(shape->format, shape->context, shape->width / shape->heads);
+
+    return ls__model_take_scratch(
+        &net->model, arena, 4 * shape->width, attention,
+        ls__ops_shared(net->model.micro_batch * shape->context, shape->width));
 }
 
 ls_status ls__gpt_open(ls__model **model, const ls__gpt_shape *shape, int64_t micro_batch,
@@ -447,6 +543,7 @@ ls_status ls__gpt_open(ls__model **model, const ls__gpt_shape *shape, int64_t mi
     LS_FAIL_IF(!net, LS_NO_MEMORY, "no memory for a GPT");
     net->model = (ls__model){.ops = &ops,
                              .micro_batch = micro_batch,
+                             .format = shape->format,
                              .context = shape->context,
                              .classes = shape->vocabulary,
                              .seed = seed};
@@ -459,6 +556,7 @@ ls_status ls__gpt_open(ls__model **model, const ls__gpt_shape *shape, int64_t mi
     LS_TRY_TO(failed, add_tensors(net));
     LS_TRY_TO(failed, ls__model_take_common(&net->model, arena));
     LS_TRY_TO(failed, take_activations(net, arena));
+    LS_TRY_TO(failed, take_scratch(net, arena));
     *model = &net->model;
     return LS_OK;
 failed:

@@ -17,7 +17,9 @@ typedef struct ls__gpt_shape {
     int64_t width;
     int64_t context;
     int64_t vocabulary;
-    double dropout; /* 0 .. 1, 1 excluded */
+    double dropout;    /* 0 .. 1, 1 excluded */
+    ls__format format; /* of activations and of the weights that products read */
+    bool recompute;    /* backward computes a layer's activations again: the same bits */
 } ls__gpt_shape;
 
 /* `seed` keys the dropout. */

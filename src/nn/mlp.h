@@ -20,6 +20,7 @@ typedef struct ls__mlp_shape {
     int hidden_count;
     int64_t classes;
     ls__activation activation;
+    ls__format format; /* of activations and of the weights that products read */
 } ls__mlp_shape;
 
 ls_status ls__mlp_open(ls__model **model, const ls__mlp_shape *shape, int64_t micro_batch,

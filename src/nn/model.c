@@ -4,7 +4,11 @@
 #include <limits.h>
 
 #include "base/profile.h"
+#include "base/threads.h"
 #include "math/ops.h"
+#include "math/panels.h"
+
+enum { LINE = 16 }; /* floats of a cache line, where threads' pieces begin */
 
 void ls__model_close(ls__model *model)
 {
@@ -22,6 +26,17 @@ ls_status ls__model_check_size(const char *what, int64_t size)
     return LS_OK;
 }
 
+/* FP32 products read the parameters themselves. */
+static ls_status take_weights(ls__model *model, ls__arena *arena)
+{
+    model->weights_are_old = true;
+    if (model->format == LS__F32)
+        return LS_OK;
+    model->weights.format = model->format;
+    return ls__arena_take(arena, LS__WEIGHTS, model->tensors.total, ls__value_bytes(model->format),
+                          &model->weights.at);
+}
+
 ls_status ls__model_take_common(ls__model *model, ls__arena *arena)
 {
     int64_t rows = 0;
@@ -32,16 +47,85 @@ ls_status ls__model_take_common(ls__model *model, ls__arena *arena)
                LS_NO_MEMORY, "micro-batch %lld x context %lld x %lld classes: no machine holds it",
                (long long)model->micro_batch, (long long)model->context, (long long)model->classes);
     LS_TRY(ls__model_check_size("micro-batch x context", rows));
-    LS_TRY(ls__arena_take(arena, LS__ACTIVATIONS, logits, sizeof(float), &model->logits));
+    model->logits.format = model->format;
+    LS_TRY(ls__arena_take(arena, LS__ACTIVATIONS, logits, ls__value_bytes(model->format),
+                          &model->logits.at));
     LS_TRY(ls__arena_take(arena, LS__ACTIVATIONS, rows, sizeof(float), &model->losses));
+    LS_TRY(take_weights(model, arena));
     return ls__arena_take(arena, LS__GRADIENTS, model->tensors.total, sizeof(float),
                           &model->gradients);
 }
 
-const float *ls__model_logits(ls__model *model, const float *parameters, const ls__batch *batch)
+ls_status ls__model_take_scratch(ls__model *model, ls__arena *arena, int64_t widest, int64_t floats,
+                                 int64_t shared)
 {
-    model->ops->forward(model, parameters, batch, false);
-    return model->logits;
+    ls__scratch *scratch = &model->scratch;
+    int64_t wide =
+        ls__ops_scratch(model->format, widest > model->classes ? widest : model->classes);
+    int64_t pieces = ls__threads_count();
+
+    scratch->floats = ls__panels(wide > floats ? wide : floats, LINE) * LINE;
+    LS_TRY(ls__arena_take(arena, LS__SCRATCH, pieces, scratch->floats * (int64_t)sizeof(float),
+                          &scratch->at));
+    LS_TRY(ls__arena_take(arena, LS__SCRATCH, model->classes, sizeof(float), &model->row));
+    return ls__arena_take(arena, LS__SCRATCH, shared, sizeof(float), &scratch->shared);
+}
+
+/* ---- weights ---- */
+
+void ls__model_parameters_changed(ls__model *model)
+{
+    model->weights_are_old = true;
+}
+
+typedef struct rounding {
+    ls__values to;
+    const float *from;
+    int64_t count;
+} rounding;
+
+static void round_chunk(void *context, int64_t task, int thread)
+{
+    const rounding *work = context;
+    int64_t at = task * LS__CHUNK;
+
+    (void)thread;
+    ls__narrow(ls__from(work->to, at), work->from + at,
+               ls__panel_size(task, work->count, LS__CHUNK));
+}
+
+void ls__model_need(const ls__model *model, const float *parameters, int64_t first, int64_t end)
+{
+    if (model->gate.need)
+        model->gate.need(model->gate.context, first, end - first);
+    if (!model->weights.at || !model->weights_are_old)
+        return;
+    rounding work = {ls__from(model->weights, first), parameters + first, end - first};
+    ls__threads_run(ls__panels(work.count, LS__CHUNK), round_chunk, &work);
+}
+
+ls__values ls__model_weights(const ls__model *model, const float *parameters, int64_t offset)
+{
+    return model->weights.at ? ls__from(model->weights, offset) : ls__floats(parameters + offset);
+}
+
+/* ---- forward and backward ---- */
+
+static void forward(ls__model *model, const float *parameters, const ls__batch *batch,
+                    bool training)
+{
+    model->ops->forward(model, parameters, batch, training);
+    model->weights_are_old = false;
+}
+
+void ls__model_logits(ls__model *model, const float *parameters, const ls__batch *batch)
+{
+    forward(model, parameters, batch, false);
+}
+
+const float *ls__model_row(const ls__model *model, int64_t row)
+{
+    return ls__widened(ls__from(model->logits, row * model->classes), model->row, model->classes);
 }
 
 double ls__model_loss(ls__model *model, const float *parameters, const ls__batch *batch,
@@ -51,18 +135,13 @@ double ls__model_loss(ls__model *model, const float *parameters, const ls__batch
     double sum = 0;
 
     assert(batch->samples <= model->micro_batch && batch->length <= model->context);
-    model->ops->forward(model, parameters, batch, training);
+    forward(model, parameters, batch, training);
     ls__profile_mark(LS__PART_CROSS_ENTROPY);
-    ls__cross_entropy_forward(model->losses, model->logits, batch->targets, rows, model->classes);
+    ls__cross_entropy_forward(model->losses, model->logits, batch->targets, rows, model->classes,
+                              model->scratch);
     for (int64_t row = 0; row < rows; row++)
         sum += (double)model->losses[row];
     return sum / (double)rows;
-}
-
-void ls__model_need(const ls__model *model, int64_t first, int64_t end)
-{
-    if (model->gate.need)
-        model->gate.need(model->gate.context, first, end - first);
 }
 
 int64_t ls__most_probable(const float *row, int64_t classes)
@@ -80,8 +159,7 @@ int64_t ls__model_hits(const ls__model *model, const ls__batch *batch)
     int64_t hits = 0;
 
     for (int64_t row = 0; row < batch->samples * batch->length; row++)
-        hits += ls__most_probable(model->logits + row * model->classes, model->classes) ==
-                batch->targets[row];
+        hits += ls__most_probable(ls__model_row(model, row), model->classes) == batch->targets[row];
     return hits;
 }
 
@@ -92,6 +170,6 @@ void ls__model_backward(ls__model *model, const float *parameters, const ls__bat
 
     ls__profile_mark(LS__PART_CROSS_ENTROPY);
     ls__cross_entropy_backward(model->logits, batch->targets, 1.0f / (float)rows, rows,
-                               model->classes);
+                               model->classes, model->scratch);
     model->ops->backward(model, parameters, batch, sink);
 }

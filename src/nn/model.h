@@ -14,6 +14,8 @@
 #include "base/arena.h"
 #include "base/tensors.h"
 #include "lockstep/status.h"
+#include "math/format.h"
+#include "math/scratch.h"
 
 /* One micro-batch. The arrays belong to the caller. */
 typedef struct ls__batch {
@@ -59,16 +61,27 @@ struct ls__model {
     int64_t context;         /* rows of logits per sample: tokens of a sequence, 1 for an MLP */
     int64_t classes;         /* vocabulary, or classes of images */
     uint64_t seed;           /* keys dropout */
+    ls__format format;       /* of activations, and of the weights that products read */
     ls__parameter_gate gate; /* whoever owns the model sets it */
-    float *logits;    /* (samples * length, classes): logits, then probabilities, then d_logits */
+    ls__values weights;      /* (tensors.total) the parameters, rounded; at NULL for FP32 */
+    bool weights_are_old;    /* the parameters have changed since */
+    ls__values logits; /* (samples * length, classes): logits, then probabilities, then d_logits */
+    float *row;        /* (classes) one row of them */
+    ls__scratch scratch;
     float *losses;    /* (samples * length) */
     float *gradients; /* (tensors.total) one micro-batch's addends, under LS__GRADIENTS */
 };
 
 void ls__model_close(ls__model *model);
 
-/* Logits of a batch without targets, no dropout: (samples * length, classes), in model->logits. */
-const float *ls__model_logits(ls__model *model, const float *parameters, const ls__batch *batch);
+/* To be told whenever the parameters that the functions below are given have changed. */
+void ls__model_parameters_changed(ls__model *model);
+
+/* Logits of a batch without targets, no dropout, in model->logits. */
+void ls__model_logits(ls__model *model, const float *parameters, const ls__batch *batch);
+
+/* A row of model->logits as FP32: (classes), valid until the next call. */
+const float *ls__model_row(const ls__model *model, int64_t row);
 
 /* Forward, then the loss: the mean over the batch's rows of the cross-entropy in nats, summed in
  * FP64 in index order. Leaves probabilities in model->logits. */
@@ -86,12 +99,21 @@ int64_t ls__model_hits(const ls__model *model, const ls__batch *batch);
 void ls__model_backward(ls__model *model, const float *parameters, const ls__batch *batch,
                         ls__gradient_sink sink);
 
-/* For implementations: asks the gate for parameters first .. end - 1. */
-void ls__model_need(const ls__model *model, int64_t first, int64_t end);
+/* For implementations: asks the gate for parameters first .. end - 1, and rounds them for products
+ * where they have changed. */
+void ls__model_need(const ls__model *model, const float *parameters, int64_t first, int64_t end);
 
-/* For implementations: takes logits, losses and gradients from the arena once the table of tensors
- * and the sizes are set. */
+/* For implementations: the weights from `offset` on as products read them. */
+ls__values ls__model_weights(const ls__model *model, const float *parameters, int64_t offset);
+
+/* For implementations: takes logits, losses, weights and gradients from the arena once the table of
+ * tensors, the sizes and the format are set. */
 ls_status ls__model_take_common(ls__model *model, ls__arena *arena);
+
+/* For implementations: takes scratch for operations on rows of `widest` values and of logits, or
+ * for `floats` where that is more; a piece for each thread there is now, and `shared` for all. */
+ls_status ls__model_take_scratch(ls__model *model, ls__arena *arena, int64_t widest, int64_t floats,
+                                 int64_t shared);
 
 /* For implementations: refuses sizes that a matrix product cannot count. */
 ls_status ls__model_check_size(const char *what, int64_t size);

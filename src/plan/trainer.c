@@ -1,5 +1,7 @@
 #include "plan/trainer.h"
 
+#include "math/ops.h"
+
 enum {
     FLOAT = sizeof(float),
     DOUBLE = sizeof(double),
@@ -48,38 +50,60 @@ static int64_t padded(const ls__plan_run *run)
     return round_up(ls__plan_run_parameters(run), LS__PLAN_UNIT);
 }
 
-/* Sums, outputs and their gradients, of each hidden layer. */
+/* The images where they are rounded; sums, outputs and their gradients, of each hidden layer. */
 static int64_t mlp_activations(const ls__plan_run *run)
 {
-    int64_t floats = 0;
+    int64_t values = run->format == LS__F32 ? 0 : run->micro_batch * run->inputs;
 
     for (int i = 0; i < run->hidden_count; i++)
-        floats += 3 * run->micro_batch * run->hidden[i];
-    return floats * FLOAT;
+        values += 3 * run->micro_batch * run->hidden[i];
+    return values * ls__value_bytes(run->format);
 }
 
-/* One layer keeps 16 C floats a row beside the scores and four of norm statistics. */
+/* Bytes of a view of rows x columns values, or of floats. */
+static int64_t view(const ls__plan_run *run, int64_t columns, int64_t value_bytes)
+{
+    return round_up(run->micro_batch * run->context * columns * value_bytes, LINE * FLOAT);
+}
+
+/* What a layer keeps: 16 C values a row, and floats: two a head, and four of norm statistics. With
+ * recomputation one layer's worth serves all, but for the stream that enters each. */
 static int64_t gpt_activations(const ls__plan_run *run)
 {
-    int64_t rows = run->micro_batch * run->context;
-    int64_t stream = round_up(rows * run->width, LINE);
-    int64_t statistics = round_up(rows, LINE);
-    int64_t wide = round_up(rows * 4 * run->width, LINE);
-    int64_t layer = 5 * stream + round_up(rows * 3 * run->width, LINE) + 2 * wide + 4 * statistics +
-                    round_up(rows * run->heads * run->context, LINE);
-    int64_t around =
-        5 * stream + 2 * statistics + wide + round_up(2 * run->context * run->context, LINE);
+    int64_t bytes = ls__value_bytes(run->format);
+    int64_t stream = view(run, run->width, bytes);
+    int64_t wide = view(run, 4 * run->width, bytes);
+    int64_t statistic = view(run, 1, FLOAT);
+    int64_t inner = 4 * stream + view(run, 3 * run->width, bytes) + 2 * wide + 4 * statistic +
+                    view(run, 2 * run->heads, FLOAT);
+    int64_t around = 5 * stream + 2 * statistic + wide;
     int64_t keys = run->micro_batch * (int64_t)sizeof(uint64_t);
 
-    return (run->layers * layer + around) * FLOAT + keys;
+    return run->layers * stream + (run->recompute ? 1 : run->layers) * inner + around + keys;
 }
 
 static int64_t activations(const ls__plan_run *run)
 {
     int64_t rows = run->micro_batch * (is_mlp(run) ? 1 : run->context);
-    int64_t logits_and_losses = rows * (run->classes + 1) * FLOAT;
+    int64_t logits_and_losses = rows * (run->classes * ls__value_bytes(run->format) + FLOAT);
 
     return logits_and_losses + (is_mlp(run) ? mlp_activations(run) : gpt_activations(run));
+}
+
+static int64_t scratch(const ls__plan_run *run)
+{
+    int64_t widest = is_mlp(run) ? 1 : 4 * run->width;
+    int64_t floats =
+        ls__ops_scratch(run->format, widest > run->classes ? widest : run->classes);
+    int64_t shared = 0;
+
+    if (!is_mlp(run)) {
+        int64_t attention = ls__attention_scratch(run->format, run->context,
+                                                  run->width / run->heads);
+        floats = attention > floats ? attention : floats;
+        shared = ls__ops_shared(run->micro_batch * run->context, run->width);
+    }
+    return (run->threads * round_up(floats, LINE) + run->classes + shared) * FLOAT;
 }
 
 /* Of one micro-batch, inputs and targets, beside the dataset. */
@@ -185,7 +209,10 @@ void ls__plan_run_memory(const ls__plan_run *run, int64_t booked[LS__CATEGORY_CO
     booked[LS__GRADIENTS] = (parameters + padded(run)) * FLOAT;
     booked[LS__LANES] = run->exact ? padded(run) * DOUBLE : 0;
     booked[LS__OPTIMIZER] = states * FLOAT * (run->sharded ? owned_parameters(run) : parameters);
+    booked[LS__WEIGHTS] =
+        run->format == LS__F32 ? 0 : parameters * ls__value_bytes(run->format);
     booked[LS__ACTIVATIONS] = activations(run);
+    booked[LS__SCRATCH] = scratch(run);
     booked[LS__COMMUNICATION] = communication(run);
     booked[LS__DATA] = data(run);
 }

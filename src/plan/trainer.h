@@ -11,8 +11,10 @@
  *     optimizer     8    AdamW; SGD 4; with --shard-optimizer only for the blocks that a rank owns
  *
  * so 28 bytes where others need 16: exactness costs 8, and 4 are the price of handing out each
- * gradient while the next is computed. Activations are FP32 and those of one micro-batch; dropout
- * masks are recomputed from keys, and a layer's scores kept once. Communication is scratch for the
+ * gradient while the next is computed. With --precision bf16 or f16 there are 2 more, the rounded
+ * weights that products read. Activations are those of one micro-batch, in the run's precision;
+ * dropout masks are recomputed from keys, and attention's scores from queries and keys: of a row it
+ * keeps two floats a head. Scratch is what operations work in, a piece a thread. Communication is scratch for the
  * largest block of a bucket, for as many as arrive together, and tables of a few bytes a bucket,
  * rank and micro-batch. Data is the whole dataset.
  *
@@ -25,6 +27,7 @@
 #include <stdint.h>
 
 #include "base/arena.h"
+#include "math/format.h"
 
 /* Elements that the trainer never splits between ranks: LS__REDUCE_UNIT of train/reduce.h. */
 enum { LS__PLAN_UNIT = 256 };
@@ -37,6 +40,10 @@ typedef struct ls__plan_run {
     const int64_t *hidden; /* (hidden_count) */
     int hidden_count;
     int64_t classes; /* the vocabulary, or the labels */
+
+    ls__format format; /* --precision */
+    bool recompute;
+    int64_t threads; /* of each rank */
 
     int64_t batch, micro_batch;
     bool adamw; /* else SGD */

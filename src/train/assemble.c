@@ -19,7 +19,9 @@ static ls_status open_gpt(ls__model **model, const ls__train_settings *settings,
                          .width = settings->width,
                          .context = settings->context,
                          .vocabulary = shape.classes,
-                         .dropout = settings->dropout};
+                         .dropout = settings->dropout,
+                         .format = (ls__format)settings->precision,
+                         .recompute = settings->recompute};
 
     return ls__gpt_open(model, &gpt, micro_batch, (uint64_t)settings->seed, arena);
 }
@@ -30,7 +32,8 @@ static ls_status open_mlp(ls__model **model, const ls__train_settings *settings,
     ls__mlp_shape mlp = {.inputs = shape.inputs,
                          .classes = shape.classes,
                          .hidden_count = settings->hidden.count,
-                         .activation = (ls__activation)settings->activation};
+                         .activation = (ls__activation)settings->activation,
+                         .format = (ls__format)settings->precision};
 
     for (int i = 0; i < settings->hidden.count; i++)
         mlp.hidden[i] = settings->hidden.value[i];

@@ -103,8 +103,8 @@ static ls_status generate(sampler *s, FILE *out)
         /* The model sees the newest tokens, as many as its context holds. */
         int64_t seen = s->count < model->context ? s->count : model->context;
         ls__batch batch = {.samples = 1, .length = seen, .tokens = s->token + s->count - seen};
-        const float *logits = ls__model_logits(model, s->loaded->parameters, &batch);
-        const float *last = logits + (seen - 1) * model->classes;
+        ls__model_logits(model, s->loaded->parameters, &batch);
+        const float *last = ls__model_row(model, seen - 1);
         int32_t token = choose(s, last, model->classes, position);
         fputc(s->loaded->info.vocabulary[token], out);
         fflush(out);

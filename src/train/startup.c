@@ -36,7 +36,8 @@ static void hash_forward(ls__digest_stream *stream, ls__model *model, const floa
 
     ls__digest_add(stream, &loss, sizeof loss);
     ls__digest_add(stream, model->losses, rows * sizeof *model->losses);
-    ls__digest_add(stream, model->logits, rows * (size_t)model->classes * sizeof *model->logits);
+    ls__digest_add(stream, model->logits.at,
+                   rows * (size_t)(model->classes * ls__value_bytes(model->format)));
 }
 
 static void hash_held_out(ls__digest_stream *stream, ls__evaluator *evaluator,

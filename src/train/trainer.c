@@ -348,6 +348,7 @@ static ls_status update(ls__trainer *trainer, ls__step_metrics *metrics)
                            trainer->step + 1, range.offset, range.count, state);
         state += range.count;
     }
+    ls__model_parameters_changed(trainer->model);
     return LS_OK;
 }
 
@@ -449,6 +450,7 @@ static ls_status take_step(ls__trainer *trainer, ls__step_metrics *before, int *
     int64_t flops = ls__gemm_flops();
 
     LS_TRY(compute_and_settle(trainer, &metrics, before, complete));
+    LS_TRY(ls__gemm_failed());
     if (ls__reducer_settled_at(trainer->reducer) > sent)
         sent = ls__reducer_settled_at(trainer->reducer);
     LS_TRY(audit_gradients(trainer));
@@ -608,6 +610,7 @@ ls_status ls__trainer_restore(ls__trainer *trainer, const char *checkpoints)
     LS_TRY(ls__world_broadcast(trainer->world, 0, &trainer->step, sizeof trainer->step));
     LS_TRY(ls__world_broadcast(trainer->world, 0, &trainer->loss, sizeof trainer->loss));
     LS_TRY(ls__world_broadcast(trainer->world, 0, trainer->parameters, bytes));
+    ls__model_parameters_changed(trainer->model);
     for (int i = 0; i < ls__optimizer_state_count(trainer->optimizer.settings.kind); i++) {
         LS_TRY(ls__world_broadcast(trainer->world, 0, arrays.state[i], bytes));
         if (trainer->settings->shard_optimizer)

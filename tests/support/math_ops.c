@@ -2,6 +2,7 @@
 
 #include <string.h>
 
+#include "base/threads.h"
 #include "math/ops.h"
 #include "math/ref.h"
 #include "support/tensor.h"
@@ -39,15 +40,17 @@ static void linear_forward32(ls__op32 *op)
 {
     const ls__op_shape *s = &op->shape;
 
-    ls__linear_forward(op->out, op->in[0], op->in[1], op->in[2], s->rows, s->width, s->out_width);
+    ls__linear_forward(ls__floats(op->out), ls__floats(op->in[0]), ls__floats(op->in[1]), op->in[2],
+                       s->rows, s->width, s->out_width, op->room);
 }
 
 static void linear_backward32(ls__op32 *op)
 {
     const ls__op_shape *s = &op->shape;
 
-    ls__linear_backward(op->d_in[0], op->d_in[1], op->d_in[2], op->d_out, op->in[0], op->in[1],
-                        s->rows, s->width, s->out_width);
+    ls__linear_backward(ls__floats(op->d_in[0]), op->d_in[1], op->d_in[2], ls__floats(op->d_out),
+                        ls__floats(op->in[0]), ls__floats(op->in[1]), s->rows, s->width,
+                        s->out_width, op->room);
 }
 
 /* linear without bias: in (rows, width), weight (out_width, width). */
@@ -85,17 +88,18 @@ static void layer_norm_backward64(ls__op64 *op)
 
 static void layer_norm_forward32(ls__op32 *op)
 {
-    ls__layer_norm_forward(op->out, op->saved[0], op->saved[1], op->in[0], op->in[1], op->in[2],
-                           op->shape.rows, op->shape.width);
+    ls__layer_norm_forward(ls__floats(op->out), op->saved[0], op->saved[1], ls__floats(op->in[0]),
+                           op->in[1], op->in[2], op->shape.rows, op->shape.width, op->room);
 }
 
 static void layer_norm_backward32(ls__op32 *op)
 {
-    ls__layer_norm_backward(op->d_in[0], op->d_in[1], op->d_in[2], op->d_out, op->in[0], op->in[1],
-                            op->saved[0], op->saved[1], op->shape.rows, op->shape.width);
+    ls__layer_norm_backward(ls__floats(op->d_in[0]), op->d_in[1], op->d_in[2],
+                            ls__floats(op->d_out), ls__floats(op->in[0]), op->in[1], op->saved[0],
+                            op->saved[1], op->shape.rows, op->shape.width, op->room);
 }
 
-/* gelu, relu, scale, dropout: in (rows, width). add: two of them. */
+/* gelu, relu, scale, dropout: in (rows, width). */
 
 static void elementwise_sizes(ls__op_sizes *sizes, const ls__op_shape *s)
 {
@@ -120,12 +124,13 @@ static void gelu_backward64(ls__op64 *op)
 
 static void gelu_forward32(ls__op32 *op)
 {
-    ls__gelu_forward(op->out, op->in[0], elements(&op->shape));
+    ls__gelu_forward(ls__floats(op->out), ls__floats(op->in[0]), elements(&op->shape), op->room);
 }
 
 static void gelu_backward32(ls__op32 *op)
 {
-    ls__gelu_backward(op->d_in[0], op->d_out, op->in[0], elements(&op->shape));
+    ls__gelu_backward(ls__floats(op->d_in[0]), ls__floats(op->d_out), ls__floats(op->in[0]),
+                      elements(&op->shape), op->room);
 }
 
 static void relu_forward64(ls__op64 *op)
@@ -140,12 +145,13 @@ static void relu_backward64(ls__op64 *op)
 
 static void relu_forward32(ls__op32 *op)
 {
-    ls__relu_forward(op->out, op->in[0], elements(&op->shape));
+    ls__relu_forward(ls__floats(op->out), ls__floats(op->in[0]), elements(&op->shape), op->room);
 }
 
 static void relu_backward32(ls__op32 *op)
 {
-    ls__relu_backward(op->d_in[0], op->d_out, op->in[0], elements(&op->shape));
+    ls__relu_backward(ls__floats(op->d_in[0]), ls__floats(op->d_out), ls__floats(op->in[0]),
+                      elements(&op->shape), op->room);
 }
 
 static void scale_forward64(ls__op64 *op)
@@ -166,34 +172,6 @@ static void scale_forward32(ls__op32 *op)
 static void scale_backward32(ls__op32 *op)
 {
     ls__scale(op->d_in[0], op->d_out, -0.375f, elements(&op->shape));
-}
-
-static void add_sizes(ls__op_sizes *sizes, const ls__op_shape *s)
-{
-    elementwise_sizes(sizes, s);
-    sizes->in[1] = s->rows * s->width;
-}
-
-static void add_forward64(ls__op64 *op)
-{
-    ls__ref_add(op->out, op->in[0], op->in[1], elements(&op->shape));
-}
-
-static void add_backward64(ls__op64 *op)
-{
-    ls__ref_add(op->d_in[0], op->d_in[0], op->d_out, elements(&op->shape));
-    ls__ref_add(op->d_in[1], op->d_in[1], op->d_out, elements(&op->shape));
-}
-
-static void add_forward32(ls__op32 *op)
-{
-    ls__add(op->out, op->in[0], op->in[1], elements(&op->shape));
-}
-
-static void add_backward32(ls__op32 *op)
-{
-    ls__add(op->d_in[0], op->d_in[0], op->d_out, elements(&op->shape));
-    ls__add(op->d_in[1], op->d_in[1], op->d_out, elements(&op->shape));
 }
 
 static void dropout_forward64(ls__op64 *op)
@@ -222,8 +200,8 @@ static void attention_sizes(ls__op_sizes *sizes, const ls__op_shape *s)
 {
     sizes->out = s->rows * s->T * s->heads * s->width;
     sizes->in[0] = 3 * sizes->out;
-    sizes->saved[0] = s->rows * s->heads * s->T * s->T;
-    sizes->scratch = 2 * s->T * s->T;
+    sizes->saved[0] = s->rows * s->heads * s->T * s->T; /* FP32: statistics, which are fewer */
+    sizes->saved[0] += 2 * s->rows * s->heads * s->T;
 }
 
 static ls__attention_dropout attention_dropout(const ls__op_shape *s)
@@ -251,16 +229,17 @@ static void attention_forward32(ls__op32 *op)
 {
     const ls__op_shape *s = &op->shape;
 
-    ls__attention_forward(op->out, op->saved[0], op->scratch, op->in[0], s->rows, s->T, s->heads,
-                          s->width, attention_dropout(s));
+    ls__attention_forward(ls__floats(op->out), op->saved[0], ls__floats(op->in[0]), s->rows, s->T,
+                          s->heads, s->width, attention_dropout(s), op->room);
 }
 
 static void attention_backward32(ls__op32 *op)
 {
     const ls__op_shape *s = &op->shape;
 
-    ls__attention_backward(op->d_in[0], op->scratch, op->d_out, op->in[0], op->saved[0], s->rows,
-                           s->T, s->heads, s->width, attention_dropout(s));
+    ls__attention_backward(ls__floats(op->d_in[0]), ls__floats(op->d_out), ls__floats(op->in[0]),
+                           op->saved[0], s->rows, s->T, s->heads, s->width, attention_dropout(s),
+                           op->room);
 }
 
 /* embedding: wte (out_width, width), wpe (T, width); tokens (rows, T). */
@@ -293,15 +272,16 @@ static void embedding_forward32(ls__op32 *op)
 {
     const ls__op_shape *s = &op->shape;
 
-    ls__embedding_forward(op->out, op->tokens, op->in[0], op->in[1], s->rows, s->T, s->width);
+    ls__embedding_forward(ls__floats(op->out), op->tokens, op->in[0], op->in[1], s->rows, s->T,
+                          s->width, op->room);
 }
 
 static void embedding_backward32(ls__op32 *op)
 {
     const ls__op_shape *s = &op->shape;
 
-    ls__embedding_backward(op->d_in[0], op->d_in[1], op->d_out, op->tokens, s->rows, s->T, s->width,
-                           s->out_width);
+    ls__embedding_backward(op->d_in[0], op->d_in[1], ls__floats(op->d_out), op->tokens, s->rows,
+                           s->T, s->width, s->out_width);
 }
 
 /* cross_entropy: in = logits (rows, width), saved probabilities and losses; out is one number, the
@@ -342,7 +322,8 @@ static void cross_entropy_forward32(ls__op32 *op)
     double sum = 0;
 
     memcpy(op->saved[0], op->in[0], (size_t)elements(s) * sizeof *op->in[0]);
-    ls__cross_entropy_forward(op->saved[1], op->saved[0], op->tokens, s->rows, s->width);
+    ls__cross_entropy_forward(op->saved[1], ls__floats(op->saved[0]), op->tokens, s->rows, s->width,
+                              op->room);
     for (int64_t r = 0; r < s->rows; r++)
         sum += (double)op->saved[1][r];
     op->out[0] = (float)sum;
@@ -353,7 +334,18 @@ static void cross_entropy_backward32(ls__op32 *op)
     const ls__op_shape *s = &op->shape;
 
     memcpy(op->d_in[0], op->saved[0], (size_t)elements(s) * sizeof *op->in[0]);
-    ls__cross_entropy_backward(op->d_in[0], op->tokens, op->d_out[0], s->rows, s->width);
+    ls__cross_entropy_backward(ls__floats(op->d_in[0]), op->tokens, op->d_out[0], s->rows, s->width,
+                               op->room);
+}
+
+ls__scratch ls__test_scratch(const ls__op_shape *s)
+{
+    int64_t floats = ls__attention_scratch(LS__F32, s->T, s->width);
+    int64_t shared = ls__ops_shared(s->rows, s->width);
+
+    return (ls__scratch){.at = ls__test_floats(floats * ls__threads_count()),
+                         .floats = floats,
+                         .shared = ls__test_floats(shared)};
 }
 
 static const ls__op_shape linear_shapes[] = {
@@ -442,17 +434,6 @@ const ls__math_op ls__math_ops[] = {
         .backward64 = relu_backward64,
         .forward32 = relu_forward32,
         .backward32 = relu_backward32,
-        .shapes = row_shapes,
-        .large = {.rows = 256, .width = 384},
-        .by_row = true,
-    },
-    {
-        .name = "add",
-        .sizes = add_sizes,
-        .forward64 = add_forward64,
-        .backward64 = add_backward64,
-        .forward32 = add_forward32,
-        .backward32 = add_backward32,
         .shapes = row_shapes,
         .large = {.rows = 256, .width = 384},
         .by_row = true,
@@ -562,6 +543,6 @@ ls__op32 ls__op_in_fp32(const ls__math_op *op, const ls__op64 *reference, int64_
         }
     for (int i = 0; i < LS__OP_SAVED; i++)
         tensors.saved[i] = ls__test_floats(sizes.saved[i] + offset) + offset;
-    tensors.scratch = ls__test_floats(sizes.scratch + offset) + offset;
+    tensors.room = ls__test_scratch(&reference->shape);
     return tensors;
 }

@@ -6,6 +6,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "math/scratch.h"
+
 /* What the sizes mean is the operation's business: see the table in math_ops.c. */
 typedef struct ls__op_shape {
     int64_t rows, width, out_width, T, heads;
@@ -19,9 +21,8 @@ typedef struct ls__op_sizes {
     int64_t out;
     int64_t in[LS__OP_INPUTS];
     int64_t saved[LS__OP_SAVED]; /* from forward to backward */
-    int64_t scratch;
-    int64_t tokens; /* token or target indices */
-    int64_t bound;  /* of those indices */
+    int64_t tokens;              /* token or target indices */
+    int64_t bound;               /* of those indices */
 } ls__op_sizes;
 
 typedef struct ls__op64 {
@@ -37,7 +38,7 @@ typedef struct ls__op32 {
     float *out, *d_out;
     float *in[LS__OP_INPUTS], *d_in[LS__OP_INPUTS];
     float *saved[LS__OP_SAVED];
-    float *scratch;
+    ls__scratch room;
     const int32_t *tokens;
 } ls__op32;
 
@@ -56,6 +57,9 @@ typedef struct ls__math_op {
 
 extern const ls__math_op ls__math_ops[];
 extern const int ls__math_op_count;
+
+/* Scratch for any operation on such a shape in FP32, from the pool. */
+ls__scratch ls__test_scratch(const ls__op_shape *shape);
 
 /* The operation's sizes for a shape, all others zero. */
 ls__op_sizes ls__op_sizes_of(const ls__math_op *op, const ls__op_shape *shape);

@@ -50,9 +50,10 @@ static void test_gelu(void **state)
     float *out = ls__test_floats(COUNT);
 
     (void)state;
-    ls__gelu_forward(out, in, COUNT);
+    ls__gelu_forward(ls__floats(out), ls__floats(in), COUNT, (ls__scratch){0});
     assert_digest(out, "0f080d9b43bbccaad1b617c630a88663");
-    ls__gelu_backward(out, inputs(1), in, COUNT);
+    ls__gelu_backward(ls__floats(out), ls__floats(inputs(1)), ls__floats(in), COUNT,
+                      (ls__scratch){0});
     assert_digest(out, "ebe2b4511029ad96186dce4810dbe9bd");
 }
 
@@ -66,11 +67,14 @@ static void test_layer_norm(void **state)
     float *d_shift = ls__test_floats(COUNT);
     float mean[ROWS];
     float rstd[ROWS];
+    ls__scratch scratch = {.shared = ls__test_floats(ls__ops_shared(ROWS, WIDTH))};
 
     (void)state;
-    ls__layer_norm_forward(out, mean, rstd, in, gain, inputs(2), ROWS, WIDTH);
+    ls__layer_norm_forward(ls__floats(out), mean, rstd, ls__floats(in), gain, inputs(2), ROWS,
+                           WIDTH, scratch);
     assert_digest(out, "b587afb3552b55aeaadf2cb72c0b708a");
-    ls__layer_norm_backward(d_in, d_gain, d_shift, inputs(3), in, gain, mean, rstd, ROWS, WIDTH);
+    ls__layer_norm_backward(ls__floats(d_in), d_gain, d_shift, ls__floats(inputs(3)),
+                            ls__floats(in), gain, mean, rstd, ROWS, WIDTH, scratch);
     assert_digest(d_in, "2733958dd3585199aa322cd1c191472c");
     assert_digest(d_gain, "1a7efbdfee82cfa127c94d7580a34bb2");
     assert_digest(d_shift, "e5600edbfba1375a3a79d11c84193d15");
@@ -85,9 +89,9 @@ static void test_cross_entropy(void **state)
     (void)state;
     for (int i = 0; i < ROWS; i++)
         targets[i] = i * 5;
-    ls__cross_entropy_forward(loss, logits, targets, ROWS, WIDTH);
+    ls__cross_entropy_forward(loss, ls__floats(logits), targets, ROWS, WIDTH, (ls__scratch){0});
     assert_digest(logits, "1fb9934487fc0ede2f735300e328a4cb");
-    ls__cross_entropy_backward(logits, targets, 0.1f, ROWS, WIDTH);
+    ls__cross_entropy_backward(ls__floats(logits), targets, 0.1f, ROWS, WIDTH, (ls__scratch){0});
     assert_digest(logits, "a44029ced0e213503712c5e2d0085c9b");
 }
 

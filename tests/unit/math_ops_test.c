@@ -9,6 +9,8 @@
 #include "support/tensor.h"
 #include "support/test.h"
 
+static const ls__scratch none = {0}; /* FP32 operations that need no scratch */
+
 static double error_of(const float *actual, const double *expected, int64_t count)
 {
     return ls__relative_error(ls__to_doubles(actual, count), expected, count);
@@ -142,13 +144,17 @@ static void test_layer_norm_backward_adds_to_d_in(void **state)
     float *out = ls__test_floats(COUNT);
     float mean[ROWS];
     float rstd[ROWS];
+    ls__scratch scratch = {.shared = ls__test_floats(ls__ops_shared(ROWS, WIDTH))};
 
     (void)state;
     for (int i = 0; i < COUNT; i++)
         from_one[i] = 1;
-    ls__layer_norm_forward(out, mean, rstd, in, gain, gain, ROWS, WIDTH);
-    ls__layer_norm_backward(from_zero, d_gain, d_shift, d_out, in, gain, mean, rstd, ROWS, WIDTH);
-    ls__layer_norm_backward(from_one, d_gain, d_shift, d_out, in, gain, mean, rstd, ROWS, WIDTH);
+    ls__layer_norm_forward(ls__floats(out), mean, rstd, ls__floats(in), gain, gain, ROWS, WIDTH,
+                           scratch);
+    ls__layer_norm_backward(ls__floats(from_zero), d_gain, d_shift, ls__floats(d_out),
+                            ls__floats(in), gain, mean, rstd, ROWS, WIDTH, scratch);
+    ls__layer_norm_backward(ls__floats(from_one), d_gain, d_shift, ls__floats(d_out),
+                            ls__floats(in), gain, mean, rstd, ROWS, WIDTH, scratch);
     for (int i = 0; i < COUNT; i++)
         assert_true(from_one[i] == 1 + from_zero[i]);
 }
@@ -165,25 +171,47 @@ static void test_in_place(void **state)
     float *place = ls__test_floats(COUNT);
 
     (void)state;
-    ls__gelu_forward(apart, in, COUNT);
+    ls__gelu_forward(ls__floats(apart), ls__floats(in), COUNT, none);
     memcpy(place, in, COUNT * sizeof *in);
-    ls__gelu_forward(place, place, COUNT);
+    ls__gelu_forward(ls__floats(place), ls__floats(place), COUNT, none);
     assert_same_bits(place, apart, COUNT);
 
-    ls__gelu_backward(apart, d_out, in, COUNT);
+    ls__gelu_backward(ls__floats(apart), ls__floats(d_out), ls__floats(in), COUNT, none);
     memcpy(place, d_out, COUNT * sizeof *in);
-    ls__gelu_backward(place, place, in, COUNT);
+    ls__gelu_backward(ls__floats(place), ls__floats(place), ls__floats(in), COUNT, none);
     assert_same_bits(place, apart, COUNT);
 
-    ls__relu_backward(apart, d_out, in, COUNT);
+    ls__relu_backward(ls__floats(apart), ls__floats(d_out), ls__floats(in), COUNT, none);
     memcpy(place, d_out, COUNT * sizeof *in);
-    ls__relu_backward(place, place, in, COUNT);
+    ls__relu_backward(ls__floats(place), ls__floats(place), ls__floats(in), COUNT, none);
     assert_same_bits(place, apart, COUNT);
+}
 
-    ls__add(apart, in, d_out, COUNT);
-    memcpy(place, in, COUNT * sizeof *in);
-    ls__add(place, place, d_out, COUNT);
-    assert_same_bits(place, apart, COUNT);
+/* The sum and its norm in one pass are those in two. */
+static void test_add_norm(void **state)
+{
+    enum { ROWS = 130, WIDTH = 20, COUNT = ROWS * WIDTH };
+
+    ls__seed_tensors(ls__test_seed(20240509));
+    float *in = ls__to_floats(ls__random_doubles(COUNT, 1), COUNT);
+    float *branch = ls__to_floats(ls__random_doubles(COUNT, 1), COUNT);
+    float *gain = ls__to_floats(ls__random_doubles(WIDTH, 1), WIDTH);
+    float *sum = ls__test_floats(COUNT);
+    float *apart = ls__test_floats(COUNT);
+    float *norm = ls__test_floats(COUNT);
+    float *statistics = ls__test_floats(4 * ROWS);
+
+    (void)state;
+    for (int i = 0; i < COUNT; i++)
+        sum[i] = in[i] + branch[i];
+    ls__layer_norm_forward(ls__floats(apart), statistics, statistics + ROWS, ls__floats(sum), gain,
+                           gain, ROWS, WIDTH, none);
+    ls__add_norm_forward(ls__floats(in), ls__floats(norm), statistics + 2 * ROWS,
+                         statistics + 3 * ROWS, ls__floats(in), ls__floats(branch), gain, gain,
+                         ROWS, WIDTH, none);
+    assert_same_bits(in, sum, COUNT);
+    assert_same_bits(norm, apart, COUNT);
+    assert_same_bits(statistics + 2 * ROWS, statistics, 2 * ROWS);
 }
 
 /* The gradient of the input that nobody asks for changes no other result. */
@@ -200,8 +228,10 @@ static void test_linear_without_d_in(void **state)
     float *d_weight_alone = ls__test_floats(OUT * IN);
 
     (void)state;
-    ls__linear_backward(d_in, d_weight, NULL, d_out, in, weight, ROWS, IN, OUT);
-    ls__linear_backward(NULL, d_weight_alone, NULL, d_out, in, weight, ROWS, IN, OUT);
+    ls__linear_backward(ls__floats(d_in), d_weight, NULL, ls__floats(d_out), ls__floats(in),
+                        ls__floats(weight), ROWS, IN, OUT, none);
+    ls__linear_backward(ls__floats(NULL), d_weight_alone, NULL, ls__floats(d_out), ls__floats(in),
+                        ls__floats(weight), ROWS, IN, OUT, none);
     assert_same_bits(d_weight_alone, d_weight, OUT * IN);
 }
 
@@ -220,6 +250,7 @@ int main(void)
         cmocka_unit_test_teardown(test_rows_do_not_know_each_other, ls__free_tensors),
         cmocka_unit_test_teardown(test_layer_norm_backward_adds_to_d_in, ls__free_tensors),
         cmocka_unit_test_teardown(test_in_place, ls__free_tensors),
+        cmocka_unit_test_teardown(test_add_norm, ls__free_tensors),
         cmocka_unit_test_teardown(test_linear_without_d_in, ls__free_tensors),
     };
 

@@ -9,6 +9,8 @@
 #include "support/tensor.h"
 #include "support/test.h"
 
+static const ls__scratch no_scratch = {0}; /* FP32 operations that need no scratch */
+
 static bool all_finite(const float *x, int64_t count)
 {
     for (int64_t i = 0; i < count; i++)
@@ -76,7 +78,7 @@ static void test_negative_nan_shows_in_cross_entropy(void **state)
     float loss;
 
     (void)state;
-    ls__cross_entropy_forward(&loss, logits, &target, 1, 3);
+    ls__cross_entropy_forward(&loss, ls__floats(logits), &target, 1, 3, no_scratch);
     assert_true(isnan(loss));
     assert_true(isnan(logits[0]));
 }
@@ -90,10 +92,10 @@ static void test_gelu_of_large_inputs(void **state)
     float out[8];
 
     (void)state;
-    ls__gelu_forward(out, in, 8);
+    ls__gelu_forward(ls__floats(out), ls__floats(in), 8, no_scratch);
     for (int i = 0; i < 8; i++)
         assert_true(out[i] == expected[i]);
-    ls__gelu_backward(out, d_out, in, 8);
+    ls__gelu_backward(ls__floats(out), ls__floats(d_out), ls__floats(in), 8, no_scratch);
     for (int i = 0; i < 8; i++)
         assert_true(out[i] == slope[i]);
 }
@@ -105,7 +107,7 @@ static void test_huge_logits(void **state)
     float loss[2];
 
     (void)state;
-    ls__cross_entropy_forward(loss, logits, targets, 2, 3);
+    ls__cross_entropy_forward(loss, ls__floats(logits), targets, 2, 3, no_scratch);
     assert_float_equal(loss[0], 0.6931472f, 1e-6);
     assert_float_equal(loss[1], 0, 0);
     assert_true(all_finite(logits, 6));
@@ -119,10 +121,10 @@ static void test_loss_of_a_tiny_probability(void **state)
     float loss;
 
     (void)state;
-    ls__cross_entropy_forward(&loss, logits, &target, 1, 3);
+    ls__cross_entropy_forward(&loss, ls__floats(logits), &target, 1, 3, no_scratch);
     assert_true(loss == 1e4f);
     assert_true(logits[0] == 0 && logits[1] == 1);
-    ls__cross_entropy_backward(logits, &target, 0.5f, 1, 3);
+    ls__cross_entropy_backward(ls__floats(logits), &target, 0.5f, 1, 3, no_scratch);
     assert_true(logits[0] == -0.5f && logits[1] == 0.5f && logits[2] == 0);
 }
 
@@ -139,7 +141,7 @@ static void test_attention_with_huge_scores(void **state)
     float *out = ls__test_floats(T * WIDTH);
 
     (void)state;
-    ls__attention_forward(out, att, scratch, qkv, 1, T, 1, WIDTH, none);
+    ls__attention_forward(out, att, scratch, qkv, 1, T, 1, WIDTH, no_scratch);
     assert_true(all_finite(out, T * WIDTH));
     for (int r = 0; r < T; r++) {
         double sum = 0;
@@ -163,7 +165,7 @@ static void test_layer_norm_of_a_constant_row(void **state)
     float rstd;
 
     (void)state;
-    ls__layer_norm_forward(out, &mean, &rstd, in, gain, shift, 1, 5);
+    ls__layer_norm_forward(ls__floats(out), &mean, &rstd, ls__floats(in), gain, shift, 1, 5, no_scratch);
     assert_memory_equal(out, shift, sizeof out);
     assert_true(mean == 5);
 }

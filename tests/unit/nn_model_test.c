@@ -200,7 +200,7 @@ static void test_mlp(void **state)
  * rounding, as products of another shape have other bits. */
 static void test_gpt_is_causal(void **state)
 {
-    ls__gpt_shape shape = {2, 2, 16, 12, 11, 0};
+    ls__gpt_shape shape = {.layers = 2, .heads = 2, .width = 16, .context = 12, .vocabulary = 11};
     ls__arena *arena = NULL;
     ls__model *model = NULL;
     float before[12 * 11];
@@ -212,10 +212,12 @@ static void test_gpt_is_causal(void **state)
     float *parameters = ls__test_floats(model->tensors.total);
     random_parameters(model, parameters, ls__doubles(model->tensors.total));
     ls__batch batch = {.samples = 1, .length = 12, .tokens = ls__random_ints(12, 11)};
-    memcpy(before, ls__model_logits(model, parameters, &batch), sizeof before);
+    ls__model_logits(model, parameters, &batch);
+    memcpy(before, model->logits.at, sizeof before);
     for (int64_t length = 1; length < 12; length++) {
         batch.length = length;
-        const float *logits = ls__model_logits(model, parameters, &batch);
+        ls__model_logits(model, parameters, &batch);
+        const float *logits = model->logits.at;
         for (int64_t i = 0; i < length * 11; i++)
             assert_true(fabsf(logits[i] - before[i]) < 1e-4f * fmaxf(1, fabsf(before[i])));
     }
@@ -227,7 +229,8 @@ static void test_gpt_is_causal(void **state)
  * another mask at another ordinal, and none outside training. */
 static void test_gpt_dropout_is_keyed(void **state)
 {
-    ls__gpt_shape shape = {1, 2, 16, 8, 11, 0.3};
+    ls__gpt_shape shape = {
+        .layers = 1, .heads = 2, .width = 16, .context = 8, .vocabulary = 11, .dropout = 0.3};
     ls__arena *arena = NULL;
     ls__model *model = NULL;
 
@@ -256,7 +259,7 @@ static void test_gpt_dropout_is_keyed(void **state)
 /* Radford et al. 2019: 0.02, residual projections smaller by sqrt(2 layers), norms 1 and 0. */
 static void test_gpt_initial_values(void **state)
 {
-    ls__gpt_shape shape = {4, 4, 128, 64, 65, 0};
+    ls__gpt_shape shape = {.layers = 4, .heads = 4, .width = 128, .context = 64, .vocabulary = 65};
     ls__arena *arena = NULL;
     ls__model *model = NULL;
 
@@ -287,8 +290,10 @@ static void test_gpt_initial_values(void **state)
  * taken. */
 static void test_gpt_refuses_before_allocating(void **state)
 {
-    ls__gpt_shape shape = {1, 16, 64, 16384, 65, 0};
-    ls__gpt_shape beyond = {4096, 1, 1 << 20, 1 << 20, 65536, 0};
+    ls__gpt_shape shape = {
+        .layers = 1, .heads = 16, .width = 64, .context = 16384, .vocabulary = 65};
+    ls__gpt_shape beyond = {
+        .layers = 4096, .heads = 1, .width = 1 << 20, .context = 1 << 20, .vocabulary = 65536};
     ls__arena *arena = NULL;
     ls__model *model = NULL;
 
