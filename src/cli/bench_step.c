@@ -18,13 +18,13 @@
 #include "cli/report.h"
 #include "lockstep/exact.h"
 #include "math/gemm.h"
-#include "math/ops.h"
 #include "nn/model.h"
 #include "optim/clip.h"
 #include "plan/flops.h"
 #include "plan/memory.h"
 #include "train/assemble.h"
 #include "train/settings.h"
+#include "train/sums.h"
 
 enum { PEAK_SIZE = 1024, PEAK_RUNS = 3, REPEATS_MAX = 1000 };
 
@@ -175,7 +175,7 @@ static void add_lanes(void *context, int64_t offset, int64_t count, const float 
     ls__part part = bench->clock.part;
 
     ls__profile_mark(LS__PART_EXACT_ADD);
-    ls_exact_add(bench->exact, offset, addend, count);
+    ls__sums_add(bench->exact, offset, addend, count);
     ls__profile_mark(part);
 }
 
@@ -205,10 +205,10 @@ static void update(step_bench *bench)
     int64_t total = bench->model->tensors.total;
 
     ls__profile_mark(LS__PART_EXACT_ADD);
-    ls_exact_round(bench->exact, 0, total, (double)ls__micro_batches(train), bench->gradient);
+    ls__sums_round(bench->exact, 0, total, (double)ls__micro_batches(train), bench->gradient);
     ls__profile_mark(LS__PART_OPTIMIZER);
     double factor = ls__clip_factor(ls__norm(bench->gradient, total), train->clip);
-    ls__scale(bench->gradient, bench->gradient, (float)factor, total);
+    ls__clip(bench->gradient, total, (float)factor);
     ls__optimizer_step(&bench->optimizer, bench->parameters, bench->gradient, train->min_lr,
                        bench->step, 0, total, 0);
     ls__model_parameters_changed(bench->model);

@@ -51,6 +51,12 @@ static ls__fixed *reserve_spills(size_t bytes)
     return spills;
 }
 
+/* How many blocks elements 0 .. count - 1 are in. */
+static int64_t blocks_of(int64_t count)
+{
+    return count / LS_EXACT_BLOCK + (count % LS_EXACT_BLOCK != 0);
+}
+
 ls_status ls_exact_open(ls_exact **exact, int64_t count, double *lanes)
 {
     int64_t bytes = 0;
@@ -63,7 +69,7 @@ ls_status ls_exact_open(ls_exact **exact, int64_t count, double *lanes)
     LS_FAIL_IF(!opened, LS_NO_MEMORY, "no memory for exact sums");
     opened->lanes = lanes;
     opened->count = count;
-    opened->blocks = count / LS_EXACT_BLOCK + (count % LS_EXACT_BLOCK != 0);
+    opened->blocks = blocks_of(count);
     opened->spill_bytes = bytes > 0 ? (size_t)bytes : 1;
     opened->spills = reserve_spills(opened->spill_bytes);
     opened->state = opened->spills ? calloc((size_t)opened->blocks + 1, 1) : NULL;
@@ -94,13 +100,12 @@ static void assert_range(const ls_exact *exact, int64_t offset, int64_t count)
     assert(offset >= 0 && count >= 0 && offset <= exact->count && count <= exact->count - offset);
 }
 
-/* The first block with spills from `block` on, or exact->blocks. */
-static int64_t next_spilt(const ls_exact *exact, int64_t block)
+/* The first block with spills of block .. end - 1, or `end`: beyond it others may be writing. */
+static int64_t next_spilt(const ls_exact *exact, int64_t block, int64_t end)
 {
-    const unsigned char *found =
-        memchr(exact->state + block, SPILT, (size_t)(exact->blocks - block));
+    const unsigned char *found = memchr(exact->state + block, SPILT, (size_t)(end - block));
 
-    return found ? found - exact->state : exact->blocks;
+    return found ? found - exact->state : end;
 }
 
 static int64_t block_size(const ls_exact *exact, int64_t block)
@@ -112,8 +117,10 @@ static int64_t block_size(const ls_exact *exact, int64_t block)
 
 void ls_exact_reset(ls_exact *exact)
 {
-    for (int64_t block = next_spilt(exact, 0); block < exact->blocks;
-         block = next_spilt(exact, block + 1))
+    int64_t end = exact->blocks;
+
+    for (int64_t block = next_spilt(exact, 0, end); block < end;
+         block = next_spilt(exact, block + 1, end))
         memset(exact->spills + block * LS_EXACT_BLOCK, 0,
                (size_t)block_size(exact, block) * sizeof *exact->spills);
     memset(exact->state, FRESH, (size_t)exact->blocks);
@@ -223,7 +230,7 @@ static int64_t next_spill(const ls_exact *exact, int64_t index, int64_t end)
         int64_t block = index / LS_EXACT_BLOCK;
 
         if (exact->state[block] != SPILT) {
-            block = next_spilt(exact, block);
+            block = next_spilt(exact, block, blocks_of(end));
             index = block * LS_EXACT_BLOCK;
         } else if (ls__fixed_is_zero(&exact->spills[index])) {
             index++;

@@ -2,6 +2,8 @@
 
 #include <math.h>
 
+#include "base/threads.h"
+
 int ls__optimizer_state_count(ls__optimizer_kind kind)
 {
     return kind == LS__ADAMW ? 2 : 1;
@@ -69,35 +71,55 @@ static void sgd(float *restrict p, const float *restrict g, float *restrict mome
     }
 }
 
+/* An update of a share of the parameters, for threads to do pieces of. */
+typedef struct share_update {
+    const ls__optimizer *optimizer;
+    float *parameters;
+    const float *gradients;
+    double learning_rate;
+    int64_t update;
+    int64_t state; /* of element 0: what its index would be */
+} share_update;
+
 /* One stretch that lies within one tensor. */
-static void step_within(const ls__optimizer *optimizer, float *parameters, const float *gradients,
-                        double learning_rate, double decay, int64_t update, int64_t state,
-                        int64_t count)
+static void step_within(const share_update *u, double decay, int64_t from, int64_t count)
 {
-    const ls__optimizer_settings *s = &optimizer->settings;
+    const ls__optimizer_settings *s = &u->optimizer->settings;
+    float *const *state = u->optimizer->state;
+    float *p = u->parameters + from;
+    const float *g = u->gradients + from;
+    int64_t at = u->state + from;
 
     if (s->kind == LS__ADAMW)
-        adamw(parameters, gradients, optimizer->state[0] + state, optimizer->state[1] + state,
-              adamw_factors_of(s, learning_rate, decay, update), count);
+        adamw(p, g, state[0] + at, state[1] + at,
+              adamw_factors_of(s, u->learning_rate, decay, u->update), count);
     else
-        sgd(parameters, gradients, optimizer->state[0] + state, (float)(1 - learning_rate * decay),
-            (float)s->momentum, (float)learning_rate, count);
+        sgd(p, g, state[0] + at, (float)(1 - u->learning_rate * decay), (float)s->momentum,
+            (float)u->learning_rate, count);
+}
+
+static void step_range(void *context, int64_t first, int64_t count)
+{
+    const share_update *u = context;
+    const ls__tensors *tensors = u->optimizer->tensors;
+    int64_t end = first + count;
+
+    for (int i = 0; i < tensors->count; i++) {
+        const ls__tensor *tensor = &tensors->tensor[i];
+        int64_t tensor_end = tensor->offset + tensor->count;
+        int64_t from = tensor->offset > first ? tensor->offset : first;
+        int64_t to = tensor_end < end ? tensor_end : end;
+        double decay = tensor->dimensions > 1 ? u->optimizer->settings.weight_decay : 0;
+        if (from < to)
+            step_within(u, decay, from, to - from);
+    }
 }
 
 void ls__optimizer_step(ls__optimizer *optimizer, float *parameters, const float *gradients,
                         double learning_rate, int64_t update, int64_t first, int64_t count,
                         int64_t state)
 {
-    int64_t end = first + count;
+    share_update u = {optimizer, parameters, gradients, learning_rate, update, state - first};
 
-    for (int i = 0; i < optimizer->tensors->count; i++) {
-        const ls__tensor *tensor = &optimizer->tensors->tensor[i];
-        int64_t tensor_end = tensor->offset + tensor->count;
-        int64_t from = tensor->offset > first ? tensor->offset : first;
-        int64_t to = tensor_end < end ? tensor_end : end;
-        double decay = tensor->dimensions > 1 ? optimizer->settings.weight_decay : 0;
-        if (from < to)
-            step_within(optimizer, parameters + from, gradients + from, learning_rate, decay,
-                        update, state + from - first, to - from);
-    }
+    ls__threads_over(first, count, step_range, &u);
 }

@@ -45,7 +45,8 @@ ls_status ls__optimizer_open(ls__optimizer *optimizer, const ls__optimizer_setti
                              const ls__tensors *tensors, int64_t kept, ls__arena *arena);
 
 /* Updates parameters[first .. first+count-1] from gradients at the same indices, with the state
- * that begins at `state`. `update` counts from 1: AdamW's bias correction. */
+ * that begins at `state`, on all threads of ls__threads_run. `update` counts from 1: AdamW's bias
+ * correction. */
 void ls__optimizer_step(ls__optimizer *optimizer, float *parameters, const float *gradients,
                         double learning_rate, int64_t update, int64_t first, int64_t count,
                         int64_t state);

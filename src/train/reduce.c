@@ -4,12 +4,14 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "base/threads.h"
 #include "comm/engine.h"
 #include "comm/policy.h"
 #include "comm/reduction.h"
 #include "comm/spills.h"
 #include "lockstep/exact.h"
 #include "train/bucket.h"
+#include "train/sums.h"
 
 /* Buckets that are being reduced, and as many that are being shared, at any time. */
 enum { IN_FLIGHT = 4 };
@@ -79,12 +81,15 @@ int64_t ls__reducer_padded(int64_t parameters)
 static void combine_floats(void *context, void *into, const void *from, int64_t units)
 {
     (void)context;
-    ls_sum_f32.combine(NULL, into, from, units * LS__REDUCE_UNIT);
+    ls__sums_add_floats(into, from, units * LS__REDUCE_UNIT);
 }
 
-static void combine_lanes(void *exact, void *into, const void *from, int64_t units)
+static void combine_lanes(void *context, void *into, const void *from, int64_t units)
 {
-    ls_exact_combine_into(exact, into, from, units * LS__REDUCE_UNIT);
+    const ls__reducer *reducer = context;
+
+    ls__sums_combine(reducer->exact, (double *)into - reducer->lanes, from,
+                     units * LS__REDUCE_UNIT);
 }
 
 /* What ranks read from each other, on all ranks in the same order. */
@@ -110,7 +115,7 @@ static ls_status open_sums(ls__reducer *reducer, bool exact)
     LS_TRY(ls_exact_open(&reducer->exact, reducer->padded, reducer->lanes));
     size *= (int64_t)sizeof(double);
     reducer->unit = (ls_element_type){
-        .name = "exact", .size = size, .combine = combine_lanes, .context = reducer->exact};
+        .name = "exact", .size = size, .combine = combine_lanes, .context = reducer};
     return LS_OK;
 }
 
@@ -307,11 +312,10 @@ static void round_owned(ls__reducer *reducer, int64_t bucket)
     float divisor = (float)reducer->micro_batches;
 
     if (reducer->exact) {
-        ls_exact_round(reducer->exact, owned.offset, owned.count, reducer->micro_batches, mean);
+        ls__sums_round(reducer->exact, owned.offset, owned.count, reducer->micro_batches, mean);
         return;
     }
-    for (int64_t i = 0; i < owned.count; i++)
-        mean[i] /= divisor;
+    ls__sums_divide_floats(mean, divisor, owned.count);
 }
 
 /* A mean that goes to all ranks is rounded at once: spills come after all reductions, and are so
@@ -443,7 +447,7 @@ static void add_floats(void *context, int64_t offset, int64_t count, const float
 {
     ls__reducer *reducer = context;
 
-    ls_sum_f32.combine(NULL, reducer->mean + offset, addend, count);
+    ls__sums_add_floats(reducer->mean + offset, addend, count);
     note_handed(reducer, offset, count);
     make_progress(reducer);
 }
@@ -452,7 +456,7 @@ static void add_lanes(void *context, int64_t offset, int64_t count, const float 
 {
     ls__reducer *reducer = context;
 
-    ls_exact_add(reducer->exact, offset, addend, count);
+    ls__sums_add(reducer->exact, offset, addend, count);
     note_handed(reducer, offset, count);
     make_progress(reducer);
 }
@@ -630,6 +634,15 @@ double ls__reducer_waited(ls__reducer *reducer)
     return waited;
 }
 
+static void sum_units(void *context, int64_t offset, int64_t count)
+{
+    const ls__reducer *reducer = context;
+
+    for (int64_t i = offset; i < offset + count; i += LS__REDUCE_UNIT)
+        reducer->block_norms[i / LS__REDUCE_UNIT] =
+            ls__norm_block(reducer->mean + i, LS__REDUCE_UNIT);
+}
+
 ls_status ls__reducer_norm(ls__reducer *reducer, double *norm)
 {
     int64_t units = reducer->padded / LS__REDUCE_UNIT;
@@ -642,9 +655,7 @@ ls_status ls__reducer_norm(ls__reducer *reducer, double *norm)
     memset(reducer->block_norms, 0, (size_t)units * sizeof *reducer->block_norms);
     for (int64_t bucket = 0; bucket < reducer->buckets; bucket++) {
         ls_range owned = ls__reducer_owned(reducer, bucket, rank);
-        for (int64_t i = owned.offset; i < owned.offset + owned.count; i += LS__REDUCE_UNIT)
-            reducer->block_norms[i / LS__REDUCE_UNIT] =
-                ls__norm_block(reducer->mean + i, LS__REDUCE_UNIT);
+        ls__threads_over(owned.offset, owned.count, sum_units, reducer);
     }
     LS_TRY(ls_allreduce_start(reducer->norms));
     LS_TRY(ls_allreduce_wait(reducer->norms, ls__world_timeout(reducer->world)));

@@ -38,25 +38,26 @@ static ls_status gather_cores(ls__world *world, ls__cores *mine, ls__cores *all)
     return LS_OK;
 }
 
-/* Says so where the threads of a host's ranks outnumber its cores. */
-static void warn_where_crowded(ls__world *world, int cores)
+/* Where the threads of a host's ranks outnumber its cores, they sleep at once when they wait, and
+ * its first rank says so. */
+static void mind_crowding(ls__world *world, int cores)
 {
     int ranks = ls__world_host_ranks(world);
     int threads = ls__threads_count();
     const char *host = ls__world_host(world, ls__world_rank(world));
 
+    ls__threads_look(ranks * threads <= cores);
     if (ls__world_host_rank(world) != 0 || ranks * threads <= cores)
         return;
     if (threads == 1)
         ls__log_warning("%d ranks share the %d cores of %s: expect each to be slower", ranks, cores,
                         host);
     else
-        ls__log_warning("%d rank%s of %d threads share the %d core%s that mpirun gives them on %s: "
-                        "expect each to be slower",
+        ls__log_warning("%d rank%s of %d threads may use %d core%s of %s: expect each to be slower",
                         ranks, ranks == 1 ? "" : "s", threads, cores, cores == 1 ? "" : "s", host);
 }
 
-static ls_status warn_of_oversubscription(ls__world *world)
+static ls_status mind_oversubscription(ls__world *world)
 {
     ls__cores cores;
     ls__cores *all = calloc((size_t)ls__world_ranks(world), sizeof *all);
@@ -67,7 +68,7 @@ static ls_status warn_of_oversubscription(ls__world *world)
         status = gather_cores(world, &cores, all);
     free(all);
     LS_TRY(status);
-    warn_where_crowded(world, ls__cores_count(&cores));
+    mind_crowding(world, ls__cores_count(&cores));
     return LS_OK;
 }
 
@@ -208,7 +209,7 @@ static ls_status open_run(run *r, const ls__train_settings *settings, ls__world 
     if (resumes)
         LS_TRY(ls__trainer_restore(&r->trainer, r->folder.checkpoints));
     LS_TRY(ls__world_agree(world, open_metrics(r)));
-    LS_TRY(warn_of_oversubscription(world));
+    LS_TRY(mind_oversubscription(world));
     announce(r);
     return LS_OK;
 }

@@ -8,7 +8,6 @@
 #include "base/fault.h"
 #include "lockstep/schedule.h"
 #include "math/gemm.h"
-#include "math/ops.h"
 #include "optim/clip.h"
 #include "optim/schedule.h"
 #include "train/assemble.h"
@@ -344,7 +343,7 @@ static ls_status update(ls__trainer *trainer, ls__step_metrics *metrics)
     for (int64_t i = 0; i < share_count(trainer); i++) {
         ls_range range = share_at(trainer, i, ls__world_rank(trainer->world));
         if (factor < 1)
-            ls__scale(gradient + range.offset, gradient + range.offset, factor, range.count);
+            ls__clip(gradient + range.offset, range.count, factor);
         ls__optimizer_step(&trainer->optimizer, trainer->parameters, gradient, metrics->lr,
                            trainer->step + 1, range.offset, range.count, state);
         state += range.count;
