@@ -159,8 +159,11 @@ static void forget(trace *t)
 
 static const char *const sharded[] = {"--shard-optimizer", NULL};
 static const char *const at_1024[] = {"--loss-scale", "1024", NULL};
+static const char *const audited[] = {"--loss-scale", "1024", "--audit-every", "1", NULL};
 
-/* Three micro-batches of a mean, and eight: divisors of both kinds. */
+/* Three micro-batches of a mean, and eight: divisors of both kinds. Audits recompute with the
+ * scale.
+ */
 static void test_a_power_of_two_changes_no_bit(void **state)
 {
     static const char *const thirds[] = {"--batch", "6", "--micro-batch", "2", NULL};
@@ -179,7 +182,7 @@ static void test_a_power_of_two_changes_no_bit(void **state)
         next_run(&scaled);
         join(flags, ways[i][0], ways[i][1], NULL);
         go(&plain, 2, 0, NULL, flags, 0, NULL);
-        join(flags, ways[i][0], ways[i][1], at_1024);
+        join(flags, ways[i][0], ways[i][1], audited);
         go(&scaled, 2, 0, NULL, flags, 0, NULL);
         assert_same_chain(&plain, &scaled);
         assert_int_equal(plain.scales, 0);
