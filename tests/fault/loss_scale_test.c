@@ -318,6 +318,41 @@ static void test_an_overflow_at_the_floor(void **state)
     }
 }
 
+/* Overflows of FP16 itself, from a scale far too large: it finds one that fits, by the same steps
+ * on any number of ranks, and when resumed on the way. */
+static void test_fp16_overflows(void **state)
+{
+    static const char *const f16[] = {
+        "--precision", "f16", "--loss-scale", "0x1p26", "--loss-scale-growth", "2", NULL};
+    static const int ranks[] = {1, 2, 4, 4};
+    trace first = {0};
+
+    (void)state;
+    for (int i = 0; i < 4; i++) {
+        const char *flags[FLAGS];
+        trace t;
+        next_run(&t);
+        join(flags, f16, i % 2 ? sharded : NULL, NULL);
+        if (i == 3)
+            go(&t, 2, 4, NULL, flags, 0, "of 4 steps were skipped");
+        go(&t, ranks[i], STEPS, NULL, flags, 0, "of 12 steps were skipped");
+        assert_int_equal(t.count, STEPS);
+        if (i == 0) {
+            first = t;
+            continue;
+        }
+        assert_same_chain(&first, &t);
+        assert_same_scales(&first, &t);
+        forget(&t);
+    }
+    assert_true(first.skipped[3] == 4); /* so one of them was resumed among skipped steps */
+    assert_true(first.skipped[STEPS - 1] < STEPS - 2);
+    ls__figure("FP16 from a loss scale of 2^26: %g of %d steps skipped, then at %g; the same on 1, "
+               "2 and 4 ranks, sharded or not, resumed or not",
+               first.skipped[STEPS - 1], STEPS, first.scale[STEPS - 1]);
+    forget(&first);
+}
+
 static void test_refusals(void **state)
 {
     static const char *const odd[] = {"--loss-scale", "1000", NULL};
@@ -420,6 +455,7 @@ int main(void)
         cmocka_unit_test(test_a_skipped_step_leaves_nothing),
         cmocka_unit_test(test_growth),
         cmocka_unit_test(test_an_overflow_at_the_floor),
+        cmocka_unit_test(test_fp16_overflows),
         cmocka_unit_test(test_refusals),
         cmocka_unit_test(test_resumed_in_the_middle),
         cmocka_unit_test(test_a_scaler_that_is_lost_shows),

@@ -160,7 +160,7 @@ static void test_refusals(void **state)
 enum { PARTS = 4, CONTEXT = 16, VOCABULARY = 33, INPUTS = 20, CLASSES = 10 };
 
 static ls__arena *arena;
-static ls__model *models[2]; /* a GPT, an MLP */
+static ls__model *models[3]; /* a GPT, an MLP, the GPT in FP16 */
 static int32_t tokens[PARTS * CONTEXT];
 static int32_t targets[PARTS * CONTEXT];
 static float images[PARTS * INPUTS];
@@ -177,6 +177,8 @@ static int set_up(void **state)
     assert_ok(ls__arena_open(&arena, 0));
     assert_ok(ls__gpt_open(&models[0], &gpt, 1, 1, arena));
     assert_ok(ls__mlp_open(&models[1], &mlp, 1, arena));
+    gpt.format = LS__F16;
+    assert_ok(ls__gpt_open(&models[2], &gpt, 1, 1, arena));
     for (int i = 0; i < PARTS * CONTEXT; i++) {
         tokens[i] = (i * i * 7 + i / 3) % VOCABULARY;
         targets[i] = (i * 11 + i / 5) % CLASSES;
@@ -191,6 +193,7 @@ static int tear_down(void **state)
     (void)state;
     ls__model_close(models[0]);
     ls__model_close(models[1]);
+    ls__model_close(models[2]);
     ls__arena_close(arena);
     return 0;
 }
@@ -221,11 +224,12 @@ static float *mean_gradient(int which, int parts, double scale)
     ls__tensors_initialise(&model->tensors, 5, parameters);
     assert_ok(ls_exact_open(&exact, total, lanes));
     model->loss_scale = (float)scale;
+    ls__model_parameters_changed(model);
     for (int i = 0; i < parts; i++) {
         ls__batch batch = {.samples = 1,
                            .length = model->context,
-                           .tokens = which == 0 ? tokens + i * CONTEXT : NULL,
-                           .images = which == 0 ? NULL : images + i * INPUTS,
+                           .tokens = which == 1 ? NULL : tokens + i * CONTEXT,
+                           .images = which == 1 ? images + i * INPUTS : NULL,
                            .targets = targets + i * CONTEXT,
                            .ordinal = (uint64_t)i};
         ls__model_loss(model, parameters, &batch, true);
@@ -276,6 +280,38 @@ static void test_another_factor_does(void **state)
     }
 }
 
+/* Of the FP16 gradient, to FP32's, relative to that one's norm. */
+static double error_of_fp16(double scale)
+{
+    float *expected = mean_gradient(0, PARTS, 1);
+    float *half = mean_gradient(2, PARTS, scale);
+    double error = 0;
+    double norm = 0;
+
+    for (int64_t i = 0; i < models[0]->tensors.total; i++) {
+        double difference = (double)half[i] - (double)expected[i];
+        error += difference * difference;
+        norm += (double)expected[i] * (double)expected[i];
+    }
+    free(expected);
+    free(half);
+    return sqrt(error / norm);
+}
+
+/* What it is for: a loss whose gradients are small, as those of many rows are. */
+static void test_small_gradients_survive_fp16(void **state)
+{
+    double lost = error_of_fp16(0x1p-12);
+    double kept = error_of_fp16(0x1p4);
+
+    (void)state;
+    ls__figure("GPT's mean gradient in FP16, 2^12 times smaller than it is: off by %.1e without "
+               "loss scaling, by %.1e with 65536",
+               lost, kept);
+    assert_true(kept < 0.01);
+    assert_true(lost > 5 * kept);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -287,6 +323,7 @@ int main(void)
         cmocka_unit_test(test_refusals),
         cmocka_unit_test(test_powers_of_two_leave_no_trace),
         cmocka_unit_test(test_another_factor_does),
+        cmocka_unit_test(test_small_gradients_survive_fp16),
     };
 
     return cmocka_run_group_tests(tests, set_up, tear_down);
