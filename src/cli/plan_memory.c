@@ -38,9 +38,9 @@ static const ls__plan_command command = {
         "A layer keeps, for b sequences of s tokens, h channels and a heads in 16-bit numbers,\n"
         "s b h (34 + 5 a s / h) bytes (Korthikanti et al. 2022). The simple formula that is often\n"
         "repeated, B n (3 d + n + 4 d) elements, leaves out the heads' score matrices and most of\n"
-        "the MLP's inner values. Both are printed; lockstep train's own ledger confirms the "
-        "first:\n"
-        "it books s b h (64 + 4 a s / h) bytes in FP32, without dropout masks.\n"
+        "the MLP's inner values. Both are printed. lockstep train's own ledger confirms the\n"
+        "first without its masks and scores: 64 s b h bytes in FP32, half of that in 16 bits, and\n"
+        "8 a s b of attention, which computes scores again.\n"
         "\n"
         "GB are 1e9 bytes. What is printed is of the device that holds the most. A driver, its\n"
         "libraries and fragmentation take some GB more.\n",

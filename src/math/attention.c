@@ -188,8 +188,35 @@ static void add_weighed(ls__matrix sum, ls__values weights, ls__matrix b, const 
                 head->width, s->rows, NULL, s->columns < head->T, r->product);
 }
 
-/* ---- softmax of a strip: each stage for all rows before the next, since within a row each waits
- * for the one before ---- */
+/* ---- softmax of a strip ----
+ *
+ * Each stage is for all rows before the next, since within a row each waits for the one before. A
+ * row is worked on up to its span: the columns that count, made up to whole lanes, so that the
+ * loops have no remainder and are as long as those of the row before. */
+
+static int64_t span_of(const strip *s, int64_t i)
+{
+    return round_up(s->first + i + 1);
+}
+
+/* Of a row's span, what is above the diagonal. */
+static void mask(float *row, float value, const strip *s, int64_t i)
+{
+    int64_t last = span_of(s, i) - LS__LANES;
+    int64_t count = s->first + i + 1 - last;
+
+    for (int j = 0; j < LS__LANES; j++)
+        row[last + j] = j < count ? row[last + j] : value;
+}
+
+/* All of a row above the diagonal, made up as the strip is. */
+static void clear_above(float *row, const strip *s, int64_t i)
+{
+    int64_t span = span_of(s, i);
+
+    mask(row, 0, s, i);
+    set(row + span, 0, s->stride - span);
+}
 
 static void exponentials(float *row, float scale, float largest, int64_t count)
 {
@@ -201,11 +228,9 @@ static void find_largest(float *largest, const strip *s, const head_view *head, 
 {
     for (int64_t i = 0; i < s->rows; i++) {
         float *row = r->scores + i * s->stride;
-        int64_t count = s->first + i + 1;
-        int64_t span = round_up(count);
 
-        set(row + count, -INFINITY, span - count);
-        largest[i] = head->scale * ls__max(row, span);
+        mask(row, -INFINITY, s, i);
+        largest[i] = head->scale * ls__max(row, span_of(s, i));
     }
 }
 
@@ -214,17 +239,16 @@ static void sum_exponentials(float *inverse, const float *largest, const strip *
 {
     for (int64_t i = 0; i < s->rows; i++) {
         float *row = r->scores + i * s->stride;
-        int64_t span = round_up(s->first + i + 1);
 
-        exponentials(row, head->scale, largest[i], span);
-        inverse[i] = 1 / ls__sum(row, span);
+        exponentials(row, head->scale, largest[i], span_of(s, i));
+        inverse[i] = 1 / ls__sum(row, span_of(s, i));
     }
 }
 
-/* Draws the mask of a row of probabilities. */
+/* What dropout multiplies a row of probabilities by. */
 static void draw_kept(float *kept, int64_t row, const head_view *head)
 {
-    set(kept, 1, row + 1);
+    set(kept, 1, round_up(row + 1));
     ls__dropout(kept, kept, head->rate, head->key, head->first_element + (uint64_t)(row * head->T),
                 row + 1);
 }
@@ -235,36 +259,33 @@ static void multiply(float *restrict row, const float *restrict by, int64_t coun
         row[i] *= by[i];
 }
 
-/* Exponentials into the weights of v: probabilities, zero above the diagonal, some dropped. */
+/* Exponentials into the weights of v: probabilities, some dropped. */
 static void weigh_exponentials(const float *inverse, const strip *s, const head_view *head,
                                const room *r)
 {
     for (int64_t i = 0; i < s->rows; i++) {
         float *row = r->scores + i * s->stride;
-        int64_t count = s->first + i + 1;
 
-        ls__scale(row, row, inverse[i], count);
-        set(row + count, 0, s->columns - count);
+        ls__scale(row, row, inverse[i], span_of(s, i));
+        clear_above(row, s, i);
         if (head->rate > 0) {
             draw_kept(r->kept, s->first + i, head);
-            multiply(row, r->kept, count);
+            multiply(row, r->kept, span_of(s, i));
         }
-        ls__store(ls__from(r->weights, i * s->stride), row, s->columns);
+        ls__store(ls__from(r->weights, i * s->stride), row, s->stride);
     }
 }
 
-/* The probabilities once more, from what forward found out. Up to whole lanes, they are zero above
- * the diagonal. */
+/* The probabilities once more, from what forward found out. */
 static void probabilities_again(const float *largest, const float *inverse, const strip *s,
                                 const head_view *head, const room *r)
 {
     for (int64_t i = 0; i < s->rows; i++) {
         float *row = r->scores + i * s->stride;
-        int64_t count = s->first + i + 1;
 
-        exponentials(row, head->scale, largest[i], count);
-        ls__scale(row, row, inverse[i], count);
-        set(row + count, 0, s->stride - count);
+        exponentials(row, head->scale, largest[i], span_of(s, i));
+        ls__scale(row, row, inverse[i], span_of(s, i));
+        clear_above(row, s, i);
     }
 }
 
@@ -279,26 +300,26 @@ static void softmax_backward(float *restrict d_row, const float *restrict row, f
         d_row[i] = scale * row[i] * (d_row[i] - sum);
 }
 
-/* From the gradients of the weights of v to those of the scores, and from probabilities to weights.
- */
+/* From the gradients of the weights of v to those of the products of q and k, and from
+ * probabilities to weights. */
 static void strip_backward(const strip *s, const head_view *head, const room *r)
 {
     for (int64_t i = 0; i < s->rows; i++) {
         float *row = r->scores + i * s->stride;
         float *d_row = r->d_scores + i * s->stride;
-        int64_t count = s->first + i + 1;
+        int64_t span = span_of(s, i);
 
+        mask(d_row, 0, s, i); /* it may not be a number, nor what is made up */
         if (head->rate > 0) {
             draw_kept(r->kept, s->first + i, head);
-            multiply(d_row, r->kept, count);
+            multiply(d_row, r->kept, span);
         }
-        set(d_row + count, 0, s->stride - count);
-        softmax_backward(d_row, row, head->scale, round_up(count));
+        softmax_backward(d_row, row, head->scale, span);
+        clear_above(d_row, s, i); /* of a row whose sum is not finite, too */
         if (head->rate > 0)
-            multiply(row, r->kept, count);
-        set(d_row + count, 0, s->stride - count); /* which a sum that is not finite has spoilt */
-        ls__store(ls__from(r->weights, i * s->stride), row, s->columns);
-        ls__store(ls__from(r->d_weights, i * s->stride), d_row, s->columns);
+            multiply(row, r->kept, span);
+        ls__store(ls__from(r->weights, i * s->stride), row, s->stride);
+        ls__store(ls__from(r->d_weights, i * s->stride), d_row, s->stride);
     }
 }
 

@@ -101,20 +101,25 @@ typedef struct ls__attention_dropout {
     const uint64_t *key; /* (batch), one a sample; element index (head T + row) T + column */
 } ls__attention_dropout;
 
-/* Rows of the (T, T) matrix that attention works on at a time. */
+/* Rows of the (T, T) matrix of scores that attention has in hand at a time. */
 enum { LS__ATTENTION_STRIP = 64 };
 
 /* Floats of scratch that attention needs of each thread. */
 int64_t ls__attention_scratch(ls__format format, int64_t T, int64_t head_width);
 
 /* Causal multi-head attention: per head, out = dropout(softmax(mask(q k^T / sqrt(head_width)))) v.
- * width = heads head_width. */
+ * width = heads head_width. The values of a call have one format, which the weights of v are
+ * rounded to as well; scores and their softmax are FP32. A head of a sample is a task. */
 void ls__attention_forward(ls__values out,    /* (batch, T, width) */
-                           float *statistics, /* (2, batch, heads, T) of each row, for backward */
+                           float *statistics, /* (2, batch, heads, T): of each row, its largest
+                                                 score, scaled, and 1 / (sum of exponentials); kept
+                                                 for backward */
                            ls__values qkv,    /* (batch, T, 3 width): q, k, v side by side */
                            int64_t batch, int64_t T, int64_t heads, int64_t head_width,
                            ls__attention_dropout dropout, ls__scratch scratch);
 
+/* Gradients of k and v are summed in FP32 and rounded to the format once, as is what is rounded of
+ * the strip: the weights, and the gradients of the scores. */
 void ls__attention_backward(ls__values d_qkv,        /* (batch, T, 3 width) */
                             ls__values d_out,        /* (batch, T, width) */
                             ls__values qkv,          /* (batch, T, 3 width) */

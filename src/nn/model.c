@@ -56,17 +56,30 @@ ls_status ls__model_take_common(ls__model *model, ls__arena *arena)
                           &model->gradients);
 }
 
+/* Of one thread's piece. */
+static int64_t scratch_floats(ls__format format, int64_t widest, int64_t classes, int64_t floats)
+{
+    int64_t wide = ls__ops_scratch(format, widest > classes ? widest : classes);
+
+    return ls__panels(wide > floats ? wide : floats, LINE) * LINE;
+}
+
+int64_t ls__model_scratch_bytes(ls__format format, int64_t threads, int64_t widest, int64_t classes,
+                                int64_t floats, int64_t shared)
+{
+    int64_t each = scratch_floats(format, widest, classes, floats);
+
+    return (threads * each + classes + shared) * (int64_t)sizeof(float);
+}
+
 ls_status ls__model_take_scratch(ls__model *model, ls__arena *arena, int64_t widest, int64_t floats,
                                  int64_t shared)
 {
     ls__scratch *scratch = &model->scratch;
-    int64_t wide =
-        ls__ops_scratch(model->format, widest > model->classes ? widest : model->classes);
-    int64_t pieces = ls__threads_count();
 
-    scratch->floats = ls__panels(wide > floats ? wide : floats, LINE) * LINE;
-    LS_TRY(ls__arena_take(arena, LS__SCRATCH, pieces, scratch->floats * (int64_t)sizeof(float),
-                          &scratch->at));
+    scratch->floats = scratch_floats(model->format, widest, model->classes, floats);
+    LS_TRY(ls__arena_take(arena, LS__SCRATCH, ls__threads_count(),
+                          scratch->floats * (int64_t)sizeof(float), &scratch->at));
     LS_TRY(ls__arena_take(arena, LS__SCRATCH, model->classes, sizeof(float), &model->row));
     return ls__arena_take(arena, LS__SCRATCH, shared, sizeof(float), &scratch->shared);
 }

@@ -110,6 +110,10 @@ ls__values ls__model_weights(const ls__model *model, const float *parameters, in
  * tensors, the sizes and the format are set. */
 ls_status ls__model_take_common(ls__model *model, ls__arena *arena);
 
+/* What ls__model_take_scratch takes, for so many threads, in bytes. */
+int64_t ls__model_scratch_bytes(ls__format format, int64_t threads, int64_t widest, int64_t classes,
+                                int64_t floats, int64_t shared);
+
 /* For implementations: takes scratch for operations on rows of `widest` values and of logits, or
  * for `floats` where that is more; a piece for each thread there is now, and `shared` for all. */
 ls_status ls__model_take_scratch(ls__model *model, ls__arena *arena, int64_t widest, int64_t floats,

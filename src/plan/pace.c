@@ -24,7 +24,24 @@ static double mlp_flops(const ls__plan_run *run)
     return 2 * (products + 3.0 * (double)(from * run->classes));
 }
 
-/* Of one sequence: what `plan compute` says of the model. */
+/* Elements of a head's (T, T) scores that attention computes: the rows of each strip, as far as the
+ * strip reaches. */
+static double computed_scores(int64_t T)
+{
+    int64_t strips = T / LS__PLAN_STRIP;
+    int64_t whole = LS__PLAN_STRIP * LS__PLAN_STRIP * (strips * (strips + 1) / 2);
+
+    return (double)(whole + T % LS__PLAN_STRIP * T);
+}
+
+/* Of one sequence and layer: two products forward; backward those of four gradients, and one again
+ * that forward has not kept. */
+static double attention_flops(const ls__plan_run *run)
+{
+    return 7 * 2 * computed_scores(run->context) * (double)run->width;
+}
+
+/* Of one sequence: what `plan compute` says of the model, but for attention. */
 static double gpt_flops(const ls__plan_run *run)
 {
     ls__plan_model model = {.family = LS__PLAN_GPT,
@@ -37,8 +54,10 @@ static double gpt_flops(const ls__plan_run *run)
                             .vocabulary = run->classes,
                             .experts = 1,
                             .active_experts = 1};
+    double unmasked = 3 * ls__plan_forward_flops(&model, LS__PLAN_ATTENTION, 1);
 
-    return ls__plan_step_flops(&model, 1, LS__PLAN_RECOMPUTE_NONE);
+    return ls__plan_step_flops(&model, 1, LS__PLAN_RECOMPUTE_NONE) +
+           (double)run->layers * (attention_flops(run) - unmasked);
 }
 
 double ls__plan_run_flops(const ls__plan_run *run)

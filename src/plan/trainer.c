@@ -1,7 +1,5 @@
 #include "plan/trainer.h"
 
-#include "math/ops.h"
-
 enum {
     FLOAT = sizeof(float),
     DOUBLE = sizeof(double),
@@ -20,6 +18,11 @@ static int64_t round_up(int64_t count, int64_t multiple)
 static bool is_mlp(const ls__plan_run *run)
 {
     return run->hidden_count > 0;
+}
+
+static int64_t value_bytes(const ls__plan_run *run)
+{
+    return (int64_t)ls__plan_number_of(run->format).bytes;
 }
 
 /* ---- the model ---- */
@@ -53,11 +56,11 @@ static int64_t padded(const ls__plan_run *run)
 /* The images where they are rounded; sums, outputs and their gradients, of each hidden layer. */
 static int64_t mlp_activations(const ls__plan_run *run)
 {
-    int64_t values = run->format == LS__F32 ? 0 : run->micro_batch * run->inputs;
+    int64_t values = run->format == LS__PLAN_F32 ? 0 : run->micro_batch * run->inputs;
 
     for (int i = 0; i < run->hidden_count; i++)
         values += 3 * run->micro_batch * run->hidden[i];
-    return values * ls__value_bytes(run->format);
+    return values * value_bytes(run);
 }
 
 /* Bytes of a view of rows x columns values, or of floats. */
@@ -70,7 +73,7 @@ static int64_t view(const ls__plan_run *run, int64_t columns, int64_t value_byte
  * recomputation one layer's worth serves all, but for the stream that enters each. */
 static int64_t gpt_activations(const ls__plan_run *run)
 {
-    int64_t bytes = ls__value_bytes(run->format);
+    int64_t bytes = value_bytes(run);
     int64_t stream = view(run, run->width, bytes);
     int64_t wide = view(run, 4 * run->width, bytes);
     int64_t statistic = view(run, 1, FLOAT);
@@ -85,25 +88,9 @@ static int64_t gpt_activations(const ls__plan_run *run)
 static int64_t activations(const ls__plan_run *run)
 {
     int64_t rows = run->micro_batch * (is_mlp(run) ? 1 : run->context);
-    int64_t logits_and_losses = rows * (run->classes * ls__value_bytes(run->format) + FLOAT);
+    int64_t logits_and_losses = rows * (run->classes * value_bytes(run) + FLOAT);
 
     return logits_and_losses + (is_mlp(run) ? mlp_activations(run) : gpt_activations(run));
-}
-
-static int64_t scratch(const ls__plan_run *run)
-{
-    int64_t widest = is_mlp(run) ? 1 : 4 * run->width;
-    int64_t floats =
-        ls__ops_scratch(run->format, widest > run->classes ? widest : run->classes);
-    int64_t shared = 0;
-
-    if (!is_mlp(run)) {
-        int64_t attention = ls__attention_scratch(run->format, run->context,
-                                                  run->width / run->heads);
-        floats = attention > floats ? attention : floats;
-        shared = ls__ops_shared(run->micro_batch * run->context, run->width);
-    }
-    return (run->threads * round_up(floats, LINE) + run->classes + shared) * FLOAT;
 }
 
 /* Of one micro-batch, inputs and targets, beside the dataset. */
@@ -209,10 +196,9 @@ void ls__plan_run_memory(const ls__plan_run *run, int64_t booked[LS__CATEGORY_CO
     booked[LS__GRADIENTS] = (parameters + padded(run)) * FLOAT;
     booked[LS__LANES] = run->exact ? padded(run) * DOUBLE : 0;
     booked[LS__OPTIMIZER] = states * FLOAT * (run->sharded ? owned_parameters(run) : parameters);
-    booked[LS__WEIGHTS] =
-        run->format == LS__F32 ? 0 : parameters * ls__value_bytes(run->format);
+    booked[LS__WEIGHTS] = run->format == LS__PLAN_F32 ? 0 : parameters * value_bytes(run);
     booked[LS__ACTIVATIONS] = activations(run);
-    booked[LS__SCRATCH] = scratch(run);
+    booked[LS__SCRATCH] = run->scratch;
     booked[LS__COMMUNICATION] = communication(run);
     booked[LS__DATA] = data(run);
 }

@@ -14,7 +14,7 @@
  * gradient while the next is computed. With --precision bf16 or f16 there are 2 more, the rounded
  * weights that products read. Activations are those of one micro-batch, in the run's precision;
  * dropout masks are recomputed from keys, and attention's scores from queries and keys: of a row it
- * keeps two floats a head. Scratch is what operations work in, a piece a thread. Communication is scratch for the
+ * keeps two floats a head. Communication is scratch for the
  * largest block of a bucket, for as many as arrive together, and tables of a few bytes a bucket,
  * rank and micro-batch. Data is the whole dataset.
  *
@@ -27,10 +27,13 @@
 #include <stdint.h>
 
 #include "base/arena.h"
-#include "math/format.h"
+#include "plan/format.h"
 
 /* Elements that the trainer never splits between ranks: LS__REDUCE_UNIT of train/reduce.h. */
 enum { LS__PLAN_UNIT = 256 };
+
+/* Rows of scores that the trainer's attention has in hand: LS__ATTENTION_STRIP of math/ops.h. */
+enum { LS__PLAN_STRIP = 64 };
 
 /* A run's flags, resolved, and what its dataset says. */
 typedef struct ls__plan_run {
@@ -41,9 +44,9 @@ typedef struct ls__plan_run {
     int hidden_count;
     int64_t classes; /* the vocabulary, or the labels */
 
-    ls__format format; /* --precision */
+    ls__plan_format format; /* --precision */
     bool recompute;
-    int64_t threads; /* of each rank */
+    int64_t scratch; /* bytes that the operations of all threads work in, as math/ops.h says */
 
     int64_t batch, micro_batch;
     bool adamw; /* else SGD */

@@ -1,6 +1,21 @@
 #include "train/predict.h"
 
+#include "math/ops.h"
+#include "nn/model.h"
 #include "optim/optimizer.h"
+
+static int64_t scratch_bytes(const ls__train_settings *settings, int64_t classes, bool is_gpt)
+{
+    ls__format format = (ls__format)settings->precision;
+    int64_t width = settings->width;
+
+    if (!is_gpt)
+        return ls__model_scratch_bytes(format, settings->threads, 1, classes, 0, 0);
+    return ls__model_scratch_bytes(
+        format, settings->threads, 4 * width, classes,
+        ls__attention_scratch(format, settings->context, width / settings->heads),
+        ls__ops_shared(settings->micro_batch * settings->context, width));
+}
 
 ls__plan_run ls__predict_run(const ls__train_settings *settings, const ls__dataset_info *data,
                              int64_t rank, int64_t ranks)
@@ -20,9 +35,9 @@ ls__plan_run ls__predict_run(const ls__train_settings *settings, const ls__datas
         .hidden = settings->hidden.value,
         .hidden_count = text ? 0 : settings->hidden.count,
         .classes = text ? data->vocabulary_size : data->classes,
-        .format = (ls__format)settings->precision,
+        .format = (ls__plan_format)settings->precision,
         .recompute = settings->recompute,
-        .threads = settings->threads,
+        .scratch = scratch_bytes(settings, text ? data->vocabulary_size : data->classes, text),
         .batch = settings->batch,
         .micro_batch = settings->micro_batch,
         .adamw = settings->optimizer == LS__ADAMW,

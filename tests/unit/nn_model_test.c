@@ -286,12 +286,11 @@ static void test_gpt_initial_values(void **state)
     ls__arena_close(arena);
 }
 
-/* Batch x heads x context x context above 2^31 floats: refused with the bytes, before any is
- * taken. */
+/* Batch x context x 4 width of 2^31 floats: refused with the bytes, before any is taken. */
 static void test_gpt_refuses_before_allocating(void **state)
 {
     ls__gpt_shape shape = {
-        .layers = 1, .heads = 16, .width = 64, .context = 16384, .vocabulary = 65};
+        .layers = 1, .heads = 16, .width = 64, .context = 1 << 22, .vocabulary = 65};
     ls__gpt_shape beyond = {
         .layers = 4096, .heads = 1, .width = 1 << 20, .context = 1 << 20, .vocabulary = 65536};
     ls__arena *arena = NULL;

@@ -42,6 +42,30 @@ static void test_flops(void **state)
     assert_near(ls__plan_run_flops(&on_three), 9 * 2 * 13600, 0);
 }
 
+/* A product for the output and each gradient, of a token with each weight; and seven of a head's
+ * rows for each score that strips of 64 rows compute. */
+static void test_flops_of_a_gpt(void **state)
+{
+    static const struct {
+        int64_t context, scores;
+    } of[] = {{1, 1}, {50, 50 * 50}, {64, 64 * 64}, {130, 64 * 64 + 64 * 128 + 2 * 130}};
+    ls__plan_run gpt = {.layers = 3,
+                        .heads = 2,
+                        .width = 10,
+                        .classes = 7,
+                        .batch = 4,
+                        .micro_batch = 2,
+                        .ranks = 1};
+
+    (void)state;
+    for (size_t i = 0; i < sizeof of / sizeof of[0]; i++) {
+        gpt.context = of[i].context;
+        double weights = 3 * 12 * 10 * 10 + 7 * 10;
+        double products = 3 * weights * (double)gpt.context + 3 * 7 * 10 * (double)of[i].scores;
+        assert_near(ls__plan_run_flops(&gpt), 4 * 2 * products, 0);
+    }
+}
+
 static void test_one_rank(void **state)
 {
     (void)state;
@@ -70,6 +94,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_flops),
+        cmocka_unit_test(test_flops_of_a_gpt),
         cmocka_unit_test(test_one_rank),
         cmocka_unit_test(test_ranks_with_a_core_each),
         cmocka_unit_test(test_ranks_that_share_cores),

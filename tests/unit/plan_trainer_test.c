@@ -1,6 +1,5 @@
 /* The prediction of the trainer's own memory, without a trainer: tests/mpi/train_plan_test.c holds
  * it against real ledgers. Here: what plan/trainer.h and the help of `plan memory` say of it. */
-#include "plan/memory.h"
 #include "plan/trainer.h"
 #include "support/test.h"
 
@@ -38,34 +37,62 @@ static void test_bytes_a_parameter(void **state)
     }
 }
 
-/* One layer more: s b d 16 e + a s^2 b e of plan/memory.h with e = 4 and without dropout's masks,
- * and 16 bytes a token of norm statistics. */
+/* One layer more: the longer formula of plan/memory.h without dropout's masks and without its
+ * scores, which the trainer does not keep: s b d 16 e, and, a token, 16 bytes of norm statistics
+ * and 8 a head of attention's. */
 static void test_a_layer_is_the_longer_formula(void **state)
 {
-    ls__plan_model model = {.layers = 4,
-                            .width = run.width,
-                            .heads = run.heads,
-                            .context = run.context,
-                            .experts = 1,
-                            .active_experts = 1};
-    ls__plan_storage storage = {.format = LS__PLAN_F32, .activation_format = LS__PLAN_F32};
-    ls__plan_layout layout = {
-        .tensor = 1, .pipeline = 1, .data = 1, .micro_batch = run.micro_batch};
-    ls__plan_run deeper = run;
-    int64_t less[LS__CATEGORY_COUNT];
-    int64_t more[LS__CATEGORY_COUNT];
+    static const struct {
+        ls__plan_format format;
+        double bytes;
+    } kinds[] = {{LS__PLAN_F32, 4}, {LS__PLAN_BF16, 2}, {LS__PLAN_F16, 2}};
+    double tokens = (double)(run.micro_batch * run.context);
 
     (void)state;
-    assert_ok(ls__plan_model_resolve(&model));
+    for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++) {
+        int64_t less[LS__CATEGORY_COUNT];
+        int64_t more[LS__CATEGORY_COUNT];
+        ls__plan_run shallow = run;
+        shallow.format = kinds[i].format;
+        ls__plan_run deeper = shallow;
+        deeper.layers++;
+        ls__plan_run_memory(&shallow, less);
+        ls__plan_run_memory(&deeper, more);
+        assert_near((double)(more[LS__ACTIVATIONS] - less[LS__ACTIVATIONS]),
+                    tokens * (128 * 16 * kinds[i].bytes + 16 + 8 * 4), 0);
+    }
+}
+
+/* With recomputation a layer more costs the stream that enters it. */
+static void test_a_recomputed_layer(void **state)
+{
+    int64_t less[LS__CATEGORY_COUNT];
+    int64_t more[LS__CATEGORY_COUNT];
+    ls__plan_run shallow = run;
+    shallow.recompute = true;
+    ls__plan_run deeper = shallow;
+
+    (void)state;
     deeper.layers++;
-    ls__plan_run_memory(&run, less);
+    ls__plan_run_memory(&shallow, less);
     ls__plan_run_memory(&deeper, more);
-    double tokens = (double)(run.micro_batch * run.context);
-    assert_near((double)(more[LS__ACTIVATIONS] - less[LS__ACTIVATIONS]),
-                ls__plan_layer_activations(&model, &storage, &layout) + 16 * tokens, 0);
-    /* s b h (64 + 4 a s / h), as the help says. */
-    assert_near(ls__plan_layer_activations(&model, &storage, &layout),
-                tokens * 128 * (64 + 4 * 4 * 64 / 128.0), 0);
+    assert_int_equal(more[LS__ACTIVATIONS] - less[LS__ACTIVATIONS],
+                     run.micro_batch * run.context * 128 * 4);
+}
+
+/* Half of FP32's activations but for what stays FP32, and half of the parameters for weights. */
+static void test_bf16_is_half(void **state)
+{
+    int64_t wide[LS__CATEGORY_COUNT];
+    int64_t half[LS__CATEGORY_COUNT];
+    ls__plan_run reduced = run;
+    reduced.format = LS__PLAN_BF16;
+
+    (void)state;
+    ls__plan_run_memory(&run, wide);
+    ls__plan_run_memory(&reduced, half);
+    assert_int_equal(half[LS__WEIGHTS], 2 * ls__plan_run_parameters(&run));
+    assert_true((double)half[LS__ACTIVATIONS] < 0.51 * (double)wide[LS__ACTIVATIONS]);
 }
 
 /* The shares of all ranks are the whole optimizer, and the traffic 12 (N-1)/N bytes an element. */
@@ -99,6 +126,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_bytes_a_parameter),
         cmocka_unit_test(test_a_layer_is_the_longer_formula),
+        cmocka_unit_test(test_a_recomputed_layer),
+        cmocka_unit_test(test_bf16_is_half),
         cmocka_unit_test(test_shares_of_ranks),
     };
 
