@@ -66,8 +66,8 @@ ls_status ls__model_take_scratch(ls__model *model, ls__arena *arena, int64_t wid
     int64_t pieces = ls__threads_count();
 
     scratch->floats = ls__panels(wide > floats ? wide : floats, LINE) * LINE;
-    LS_TRY(ls__arena_take(arena, LS__SCRATCH, pieces, scratch->floats * (int64_t)sizeof(float),
-                          &scratch->at));
+    LS_TRY(
+        ls__arena_take(arena, LS__SCRATCH, pieces * scratch->floats, sizeof(float), &scratch->at));
     LS_TRY(ls__arena_take(arena, LS__SCRATCH, model->classes, sizeof(float), &model->row));
     return ls__arena_take(arena, LS__SCRATCH, shared, sizeof(float), &scratch->shared);
 }

@@ -143,7 +143,7 @@ static void test_attention_with_huge_scores(void **state)
 
     (void)state;
     ls__attention_forward(ls__floats(out), statistics, ls__floats(qkv), 1, T, 1, WIDTH, none,
-                          (ls__scratch){ls__test_floats(floats), floats});
+                          (ls__scratch){.at = ls__test_floats(floats), .floats = floats});
     for (int r = 0; r < T; r++) {
         bool found = false;
 
