@@ -24,14 +24,20 @@ static double mlp_flops(const ls__plan_run *run)
     return 2 * (products + 3.0 * (double)(from * run->classes));
 }
 
-/* Elements of a head's (T, T) scores that attention computes: the rows of each strip, as far as the
- * strip reaches. */
+/* Rows of scores that attention computes at a time, in FP32: ls__attention_strip of math/ops.h. */
+static int64_t attention_strip(int64_t T)
+{
+    return T <= 256 ? 32 : 64;
+}
+
+/* Elements of a head's (T, T) scores that are computed: the rows of each strip, as far as the strip
+ * reaches. */
 static double computed_scores(int64_t T)
 {
-    int64_t strips = T / LS__PLAN_STRIP;
-    int64_t whole = LS__PLAN_STRIP * LS__PLAN_STRIP * (strips * (strips + 1) / 2);
+    int64_t rows = attention_strip(T);
+    int64_t whole = T / rows;
 
-    return (double)(whole + T % LS__PLAN_STRIP * T);
+    return (double)(rows * rows * (whole * (whole + 1) / 2) + T % rows * T);
 }
 
 /* Of one sequence and layer: two products forward; backward those of four gradients, and one again
