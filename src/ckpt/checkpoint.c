@@ -1,5 +1,6 @@
 #include "ckpt/checkpoint.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -17,6 +18,15 @@ static ls__h5_shape shape_of(const ls__tensor *tensor)
 
 /* ---- writing ---- */
 
+static ls_status write_scaling(ls__h5 *file, const ls__checkpoint_info *info)
+{
+    if (info->loss_scale == 0)
+        return LS_OK;
+    LS_TRY(ls__h5_set_real(file, "/", "loss_scale", info->loss_scale));
+    LS_TRY(ls__h5_set_int(file, "/", "good_steps", info->good_steps));
+    return ls__h5_set_int(file, "/", "skipped_steps", info->skipped_steps);
+}
+
 static ls_status write_info(ls__h5 *file, const ls__checkpoint_info *info)
 {
     char digest[LS__DIGEST_TEXT];
@@ -32,7 +42,7 @@ static ls_status write_info(ls__h5 *file, const ls__checkpoint_info *info)
     LS_TRY(ls__h5_set_text(file, "/", "digest", ls__digest_format(info->digest, digest)));
     if (info->vocabulary_bytes > 0)
         LS_TRY(ls__h5_set_bytes(file, "/", "vocabulary", info->vocabulary, info->vocabulary_bytes));
-    return LS_OK;
+    return write_scaling(file, info);
 }
 
 static ls_status write_flat(ls__h5 *file, const char *group, const ls__tensors *tensors,
@@ -104,6 +114,31 @@ static ls_status read_format(ls__h5 *file, const char *path)
     return LS_OK;
 }
 
+static bool is_scale(double scale)
+{
+    int exponent = 0;
+
+    return scale >= 0x1p-64 && scale <= 0x1p64 && frexp(scale, &exponent) == 0.5;
+}
+
+static ls_status read_scaling(ls__h5 *file, const char *path, ls__checkpoint_info *info)
+{
+    if (!ls__h5_has_attribute(file, "/", "loss_scale"))
+        return LS_OK;
+    LS_TRY(ls__h5_get_real(file, "/", "loss_scale", &info->loss_scale));
+    LS_TRY(ls__h5_get_int(file, "/", "good_steps", &info->good_steps));
+    LS_TRY(ls__h5_get_int(file, "/", "skipped_steps", &info->skipped_steps));
+    LS_FAIL_IF(!is_scale(info->loss_scale), LS_BAD_INPUT,
+               "%s has a loss scale of %g, which is no power of two from 2^-64 to 2^64", path,
+               info->loss_scale);
+    LS_FAIL_IF(info->good_steps < 0 || info->skipped_steps < 0 || info->good_steps > info->step ||
+                   info->skipped_steps > info->step - info->good_steps,
+               LS_BAD_INPUT, "%s counts %lld good and %lld skipped steps of %lld, which cannot be",
+               path, (long long)info->good_steps, (long long)info->skipped_steps,
+               (long long)info->step);
+    return LS_OK;
+}
+
 static ls_status read_info(ls__h5 *file, const char *path, ls__checkpoint_info *info)
 {
     char digest[LS__DIGEST_TEXT];
@@ -126,7 +161,7 @@ static ls_status read_info(ls__h5 *file, const char *path, ls__checkpoint_info *
     if (ls__h5_has_attribute(file, "/", "vocabulary"))
         LS_TRY(ls__h5_get_bytes(file, "/", "vocabulary", info->vocabulary, sizeof info->vocabulary,
                                 &info->vocabulary_bytes));
-    return LS_OK;
+    return read_scaling(file, path, info);
 }
 
 static ls_status read_flat(ls__h5 *file, const char *group, const ls__tensors *tensors, float *flat)

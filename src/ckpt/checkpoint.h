@@ -4,6 +4,9 @@
  *       format "lockstep-checkpoint", format_version 1, step, loss, seed, configuration (INI text),
  *       model ("gpt", "mlp"), blas_core, digest (of all parameters), vocabulary (the byte of each
  *       token; text models whose dataset has one)
+ *       of a run with loss scaling also loss_scale (of the next step, a power of two), good_steps
+ *       (since the scale changed), skipped_steps (in all: no updates, but counted by step); of runs
+ *       without, and of those from before there was such scaling, none of the three
  *     /parameters/<tensor>             float32, matrices as (out, in)
  *     /optimizer/<state>/<tensor>      float32, "exp_avg", "exp_avg_sq" or "momentum_buffer"
  *
@@ -32,6 +35,9 @@ typedef struct ls__checkpoint_info {
     double loss;  /* of the last of them, nats */
     uint64_t seed;
     ls__digest digest; /* of all parameters, in the order of the table of tensors */
+    double loss_scale; /* 2^-64 .. 2^64; 0: no scaling, and what follows is 0 */
+    int64_t good_steps;
+    int64_t skipped_steps; /* 0 .. step */
     int64_t vocabulary_bytes;
     uint8_t vocabulary[LS__CHECKPOINT_VOCABULARY];
     char model[LS__CHECKPOINT_WORD];

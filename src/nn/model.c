@@ -47,6 +47,7 @@ ls_status ls__model_take_common(ls__model *model, ls__arena *arena)
                LS_NO_MEMORY, "micro-batch %lld x context %lld x %lld classes: no machine holds it",
                (long long)model->micro_batch, (long long)model->context, (long long)model->classes);
     LS_TRY(ls__model_check_size("micro-batch x context", rows));
+    model->loss_scale = 1;
     model->logits.format = model->format;
     LS_TRY(ls__arena_take(arena, LS__ACTIVATIONS, logits, ls__value_bytes(model->format),
                           &model->logits.at));
@@ -78,8 +79,8 @@ ls_status ls__model_take_scratch(ls__model *model, ls__arena *arena, int64_t wid
     ls__scratch *scratch = &model->scratch;
 
     scratch->floats = scratch_floats(model->format, widest, model->classes, floats);
-    LS_TRY(ls__arena_take(arena, LS__SCRATCH, ls__threads_count(),
-                          scratch->floats * (int64_t)sizeof(float), &scratch->at));
+    LS_TRY(ls__arena_take(arena, LS__SCRATCH, ls__threads_count() * scratch->floats, sizeof(float),
+                          &scratch->at));
     LS_TRY(ls__arena_take(arena, LS__SCRATCH, model->classes, sizeof(float), &model->row));
     return ls__arena_take(arena, LS__SCRATCH, shared, sizeof(float), &scratch->shared);
 }
@@ -182,7 +183,7 @@ void ls__model_backward(ls__model *model, const float *parameters, const ls__bat
     int64_t rows = batch->samples * batch->length;
 
     ls__profile_mark(LS__PART_CROSS_ENTROPY);
-    ls__cross_entropy_backward(model->logits, batch->targets, 1.0f / (float)rows, rows,
+    ls__cross_entropy_backward(model->logits, batch->targets, model->loss_scale / (float)rows, rows,
                                model->classes, model->scratch);
     model->ops->backward(model, parameters, batch, sink);
 }

@@ -61,6 +61,7 @@ struct ls__model {
     int64_t context;         /* rows of logits per sample: tokens of a sequence, 1 for an MLP */
     int64_t classes;         /* vocabulary, or classes of images */
     uint64_t seed;           /* keys dropout */
+    float loss_scale;        /* which backward multiplies gradients by; 1 from opening */
     ls__format format;       /* of activations, and of the weights that products read */
     ls__parameter_gate gate; /* whoever owns the model sets it */
     ls__values weights;      /* (tensors.total) the parameters, rounded; at NULL for FP32 */
@@ -94,8 +95,8 @@ int64_t ls__most_probable(const float *row, int64_t classes);
 /* How many rows of the batch just computed have their target as the most probable class. */
 int64_t ls__model_hits(const ls__model *model, const ls__batch *batch);
 
-/* Gradients of ls__model_loss(..., training) just computed, handed to the sink stretch by stretch.
- */
+/* Gradients of ls__model_loss(..., training) just computed, times model->loss_scale, handed to the
+ * sink stretch by stretch. */
 void ls__model_backward(ls__model *model, const float *parameters, const ls__batch *batch,
                         ls__gradient_sink sink);
 

@@ -160,18 +160,21 @@ ls_status ls__metrics_step(ls__metrics *metrics, const ls__step_metrics *s)
     char line[1024];
     char loss[32];
     char norm[32];
+    char scaling[96] = "";
     char digest[LS__DIGEST_TEXT];
 
+    if (s->loss_scale > 0)
+        snprintf(scaling, sizeof scaling, "\"loss_scale\": %.17g, \"skipped\": %lld, ",
+                 s->loss_scale, (long long)s->skipped);
     snprintf(line, sizeof line,
              "{\"step\": %lld, \"loss\": %s, \"lr\": %.9g, \"grad_norm\": %s, \"%s\": %.1f, "
              "\"step_ms\": %.3f, \"compute_ms\": %.3f, \"comm_ms\": %.3f, \"hidden_ms\": %.3f, "
-             "\"bytes_sent\": %lld, \"flops\": %lld, "
-             "\"digest\": \"%s\"}",
+             "\"bytes_sent\": %lld, \"flops\": %lld, %s\"digest\": \"%s\"}",
              (long long)s->step, number(loss, sizeof loss, s->loss), s->lr,
              number(norm, sizeof norm, s->grad_norm),
              metrics->images ? "images_per_s" : "tokens_per_s", s->items / s->seconds,
              1e3 * s->seconds, 1e3 * s->compute_seconds, 1e3 * s->comm_seconds,
-             1e3 * s->hidden_seconds, (long long)s->bytes_sent, (long long)s->flops,
+             1e3 * s->hidden_seconds, (long long)s->bytes_sent, (long long)s->flops, scaling,
              ls__digest_format(s->digest, digest));
     show_progress(metrics, s);
     return ls__metrics_line(metrics, line);

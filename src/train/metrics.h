@@ -26,7 +26,7 @@ typedef struct ls__step_metrics {
     int64_t steps; /* to do in all */
     double loss;   /* nats, mean over the global batch, before the update */
     double lr;
-    double grad_norm; /* before clipping */
+    double grad_norm; /* before clipping; not finite in a step that was skipped */
     double items;     /* tokens or images of the global batch */
     double seconds;   /* of the whole step */
     double compute_seconds;
@@ -34,6 +34,8 @@ typedef struct ls__step_metrics {
     double hidden_seconds; /* of compute_seconds: part of the all-reduce was under way */
     int64_t bytes_sent;    /* by this rank, in it */
     int64_t flops;         /* of this rank's matrix products */
+    double loss_scale;     /* of this step; 0: no scaling, and no field in the line */
+    int64_t skipped;       /* steps so far, this one included */
     ls__digest digest;     /* of all parameters after the update */
 } ls__step_metrics;
 

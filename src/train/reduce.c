@@ -38,8 +38,9 @@ struct ls__reducer {
     ls__world *world;
     int64_t padded; /* elements */
     double micro_batches;
-    float *mean;   /* (padded); with --reduce f32 the sums too */
-    double *lanes; /* (padded); exact only, as all that follows until `stalled` */
+    double divisor; /* of sums: micro_batches, times what scaled their addends */
+    float *mean;    /* (padded); with --reduce f32 the sums too */
+    double *lanes;  /* (padded); exact only, as all that follows until `stalled` */
     ls_exact *exact;
     ls__spill_range *spill_ranges; /* (buckets, ranks) */
     ls__spill_post *post;
@@ -278,6 +279,7 @@ ls_status ls__reducer_open(ls__reducer **reducer, const ls__train_settings *sett
     opened->world = world;
     opened->padded = ls__reducer_padded(parameters);
     opened->micro_batches = (double)ls__micro_batches(settings);
+    opened->divisor = opened->micro_batches;
     opened->shares_mean = !shared;
     ls_status status = set_up(opened, settings, shared, arena);
     if (status != LS_OK) {
@@ -309,10 +311,10 @@ static void round_owned(ls__reducer *reducer, int64_t bucket)
 {
     ls_range owned = ls__reducer_owned(reducer, bucket, ls__world_rank(reducer->world));
     float *mean = reducer->mean + owned.offset;
-    float divisor = (float)reducer->micro_batches;
+    float divisor = (float)reducer->divisor; /* exact: below 2^20, times a power of two */
 
     if (reducer->exact) {
-        ls__sums_round(reducer->exact, owned.offset, owned.count, reducer->micro_batches, mean);
+        ls__sums_round(reducer->exact, owned.offset, owned.count, reducer->divisor, mean);
         return;
     }
     ls__sums_divide_floats(mean, divisor, owned.count);
@@ -462,6 +464,11 @@ static void add_lanes(void *context, int64_t offset, int64_t count, const float 
 }
 
 /* ---- a step ---- */
+
+void ls__reducer_set_scale(ls__reducer *reducer, double scale)
+{
+    reducer->divisor = reducer->micro_batches * scale;
+}
 
 ls__gradient_sink ls__reducer_start(ls__reducer *reducer)
 {

@@ -38,6 +38,11 @@ ls_status ls__reducer_open(ls__reducer **reducer, const ls__train_settings *sett
                            int64_t parameters, float *shared, ls__world *world, ls__arena *arena);
 void ls__reducer_close(ls__reducer *reducer); /* NULL is fine */
 
+/* From the next start on addends are `scale` times the gradient's, a power of two; 1 from opening.
+ * The division that takes the scale out is the one that makes a mean of a sum: there is no rounding
+ * for it. */
+void ls__reducer_set_scale(ls__reducer *reducer, double scale);
+
 /* Forgets the step before, and gives the sink for this step's addends. */
 ls__gradient_sink ls__reducer_start(ls__reducer *reducer);
 

@@ -54,6 +54,7 @@ static ls_status compare_with_run(const ls__run_folder *folder, const ls__train_
 
     ls__options_preset(&ls__train_options, &before);
     LS_TRY(ls__options_read(&ls__train_options, &before, folder->config));
+    LS_TRY(ls__train_settings_resolve(&before));
     int index = ls__options_differ(&ls__train_options, &before, settings, LS__SCOPE_BITS);
     if (index < 0)
         return LS_OK;

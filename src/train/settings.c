@@ -6,6 +6,7 @@
 #include "base/threads.h"
 #include "lockstep/schedule.h"
 #include "math/format.h"
+#include "train/scaler.h"
 
 /* Sizes beyond this are typing errors; products of three of them still fit an int64_t. */
 static const double size_max = 1 << 20;
@@ -76,6 +77,16 @@ static const ls__option options[] = {
      0},
     {"clip", "1.0", "norm", "largest norm of the gradient; 0: no clipping", AT(clip), 0, 1e30,
      LS__OPTION_REAL, BITS, 0},
+    {"loss-scale", "", "factor",
+     "power of two by which gradients are multiplied on their way through backward, then adapted; "
+     "0: none; default: 65536 with --precision f16, else none",
+     AT(loss_scale), 0, LS__SCALE_MAX, LS__OPTION_REAL, BITS, 0},
+    {"loss-scale-growth", "2000", "steps",
+     "after so many steps without an overflow the loss scale is doubled", AT(loss_scale_growth), 1,
+     count_max, LS__OPTION_INT, BITS, 0},
+    {"loss-scale-floor", "1", "factor",
+     "below this the loss scale is not halved: an overflow ends the run", AT(loss_scale_floor),
+     LS__SCALE_MIN, LS__SCALE_MAX, LS__OPTION_REAL, BITS, 0},
     {"seed", "1337", "number", "of weights, order of samples, dropout", AT(seed), 0, 9e15,
      LS__OPTION_INT, BITS, 0},
 
@@ -154,6 +165,29 @@ static ls_status check_model(const ls__train_settings *settings)
     return LS_OK;
 }
 
+static ls_status check_power(const char *flag, double value)
+{
+    double below = exp2(floor(log2(value)));
+
+    LS_FAIL_IF(!ls__scaler_allows(value), LS_BAD_USAGE,
+               "--%s %.10g is not a power of two: use %.10g or %.10g", flag, value, below,
+               2 * below);
+    return LS_OK;
+}
+
+static ls_status resolve_loss_scale(ls__train_settings *settings)
+{
+    if (isnan(settings->loss_scale))
+        settings->loss_scale = settings->precision == LS__F16 ? LS__SCALE_F16 : 0;
+    LS_TRY(check_power("loss-scale-floor", settings->loss_scale_floor));
+    if (settings->loss_scale == 0)
+        return LS_OK;
+    LS_FAIL_IF(settings->loss_scale < settings->loss_scale_floor, LS_BAD_USAGE,
+               "--loss-scale %.10g is below --loss-scale-floor %.10g: raise it, or lower the floor",
+               settings->loss_scale, settings->loss_scale_floor);
+    return check_power("loss-scale", settings->loss_scale);
+}
+
 ls_status ls__train_settings_resolve_step(ls__train_settings *settings)
 {
     if (settings->micro_batch == 0)
@@ -161,6 +195,7 @@ ls_status ls__train_settings_resolve_step(ls__train_settings *settings)
     LS_FAIL_IF(settings->batch % settings->micro_batch != 0, LS_BAD_USAGE,
                "--batch %lld is not a multiple of --micro-batch %lld: change one of them",
                (long long)settings->batch, (long long)settings->micro_batch);
+    LS_TRY(resolve_loss_scale(settings));
     return check_model(settings);
 }
 

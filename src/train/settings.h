@@ -36,6 +36,9 @@ typedef struct ls__train_settings {
     double lr, min_lr;
     int64_t warmup, decay_steps;
     double weight_decay, beta1, beta2, momentum, clip;
+    double loss_scale; /* 0: none; NAN, until resolved: what suits the precision */
+    int64_t loss_scale_growth;
+    double loss_scale_floor;
     int64_t seed;
 
     int64_t eval_every, eval_batches, checkpoint_every, keep;
@@ -52,8 +55,8 @@ typedef struct ls__train_settings {
 
 extern const ls__option_table ls__train_options;
 
-/* Fills in the defaults that depend on other flags (--micro-batch, --decay-steps), then checks what
- * the flags say about each other. LS_BAD_USAGE. */
+/* Fills in the defaults that depend on other flags (--micro-batch, --decay-steps, --loss-scale),
+ * then checks what the flags say about each other. LS_BAD_USAGE. */
 ls_status ls__train_settings_resolve(ls__train_settings *settings);
 
 /* The same of what a step alone needs: no dataset, no run. */

@@ -295,6 +295,17 @@ static ls_status run_steps(run *r)
     return LS_OK;
 }
 
+/* Skipped steps are part of the game, but who reads the end should know how many they were. */
+static void tell_of_skipped(const run *r)
+{
+    const ls__scaler *scaler = &r->trainer.scaler;
+
+    if (scaler->skipped > 0)
+        ls__log_info("%lld of %lld steps were skipped, as their scaled gradients were not finite; "
+                     "the loss scale is now %g",
+                     (long long)scaler->skipped, (long long)r->trainer.step, scaler->scale);
+}
+
 ls_status ls__train(const ls__train_settings *settings, ls__world *world)
 {
     run r = {0};
@@ -302,6 +313,8 @@ ls_status ls__train(const ls__train_settings *settings, ls__world *world)
 
     if (status == LS_OK)
         status = run_steps(&r);
+    if (status == LS_OK)
+        tell_of_skipped(&r);
     ls_status closed = ls__metrics_close(&r.metrics);
     ls__trainer_close(&r.trainer);
     return status != LS_OK ? status : closed;

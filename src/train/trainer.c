@@ -135,6 +135,8 @@ ls_status ls__trainer_open(ls__trainer *trainer, const ls__train_settings *setti
     int64_t memory = 0;
 
     *trainer = (ls__trainer){.settings = settings, .world = world, .is_settled = true};
+    trainer->scaler = ls__scaler_begin(settings->loss_scale, settings->loss_scale_growth,
+                                       settings->loss_scale_floor);
     LS_TRY(
         ls__world_agree(world, ls__train_settings_check_ranks(settings, ls__world_ranks(world))));
     LS_TRY(ls__startup_memory(world, &memory));
@@ -216,6 +218,8 @@ static double compute_one(ls__trainer *trainer, int64_t index, ls__gradient_sink
  * as the other ranks'. */
 static void compute(ls__trainer *trainer)
 {
+    trainer->model->loss_scale = (float)trainer->scaler.scale;
+    ls__reducer_set_scale(trainer->reducer, trainer->scaler.scale);
     ls__gradient_sink sums = ls__reducer_start(trainer->reducer);
     ls_range mine = own_micro_batches(trainer);
 
@@ -313,18 +317,20 @@ static ls_status diverged(ls__trainer *trainer)
     LS_TRY(ls__world_lowest(trainer->world, find_source(trainer), &index));
     const ls__tensor *tensor = ls__tensors_at(&trainer->model->tensors, first);
     describe_source(trainer, index, source, sizeof source);
-    return ls__world_agree(trainer->world,
-                           LS_FAIL(LS_DIVERGED,
-                                   "step %lld: the gradient of %s is not finite (element %lld of "
-                                   "all), %s",
-                                   (long long)trainer->step + 1,
-                                   tensor ? tensor->name : "the model", (long long)first, source));
+    return ls__world_agree(
+        trainer->world,
+        LS_FAIL(LS_DIVERGED,
+                "step %lld: the gradient of %s is not finite (element %lld of "
+                "all)%s, %s",
+                (long long)trainer->step + 1, tensor ? tensor->name : "the model", (long long)first,
+                ls__scaler_active(&trainer->scaler) ? ", with the loss scale at its floor" : "",
+                source));
 }
 
 /* ---- the update ---- */
 
-/* Clips and updates this rank's share. The norm is the same on every rank, so is what follows from
- * it. */
+/* Clips and updates this rank's share, or skips the step. The norm is the same on every rank, and
+ * finite where all means are, as it is summed in FP64: so is what follows from it. */
 static ls_status update(ls__trainer *trainer, ls__step_metrics *metrics)
 {
     const ls__train_settings *settings = trainer->settings;
@@ -333,22 +339,24 @@ static ls_status update(ls__trainer *trainer, ls__step_metrics *metrics)
                                .warmup = settings->warmup,
                                .decay = settings->decay_steps};
     float *gradient = ls__reducer_mean(trainer->reducer);
+    int64_t update = ls__scaler_update(&trainer->scaler, trainer->step + 1);
     int64_t state = 0;
 
     metrics->lr = ls__learning_rate_at(&rates, trainer->step);
     LS_TRY(ls__reducer_norm(trainer->reducer, &metrics->grad_norm));
     if (!isfinite(metrics->grad_norm))
-        return diverged(trainer);
+        return ls__scaler_overflow(&trainer->scaler) ? LS_OK : diverged(trainer);
     float factor = (float)ls__clip_factor(metrics->grad_norm, settings->clip);
     for (int64_t i = 0; i < share_count(trainer); i++) {
         ls_range range = share_at(trainer, i, ls__world_rank(trainer->world));
         if (factor < 1)
             ls__clip(gradient + range.offset, range.count, factor);
-        ls__optimizer_step(&trainer->optimizer, trainer->parameters, gradient, metrics->lr,
-                           trainer->step + 1, range.offset, range.count, state);
+        ls__optimizer_step(&trainer->optimizer, trainer->parameters, gradient, metrics->lr, update,
+                           range.offset, range.count, state);
         state += range.count;
     }
     ls__model_parameters_changed(trainer->model);
+    ls__scaler_good(&trainer->scaler);
     return LS_OK;
 }
 
@@ -449,6 +457,7 @@ static ls_status take_step(ls__trainer *trainer, ls__step_metrics *before, int *
     ls__step_metrics metrics = {0};
     int64_t flops = ls__gemm_flops();
 
+    metrics.loss_scale = ls__scaler_active(&trainer->scaler) ? trainer->scaler.scale : 0;
     LS_TRY(compute_and_settle(trainer, &metrics, before, complete));
     LS_TRY(ls__gemm_failed());
     if (ls__reducer_settled_at(trainer->reducer) > sent)
@@ -459,6 +468,7 @@ static ls_status take_step(ls__trainer *trainer, ls__step_metrics *before, int *
     metrics.step = trainer->step;
     metrics.steps = settings->steps;
     metrics.loss = trainer->loss;
+    metrics.skipped = trainer->scaler.skipped;
     metrics.items = (double)settings->batch * (double)trainer->model->context;
     metrics.bytes_sent = traffic->sent_bytes - sent;
     metrics.flops = ls__gemm_flops() - flops;
@@ -550,6 +560,9 @@ static ls_status describe(ls__trainer *trainer, ls__checkpoint_info *info)
         .loss = trainer->loss,
         .seed = (uint64_t)trainer->settings->seed,
         .vocabulary_bytes = data->vocabulary_bytes,
+        .loss_scale = ls__scaler_active(&trainer->scaler) ? trainer->scaler.scale : 0,
+        .good_steps = trainer->scaler.good,
+        .skipped_steps = trainer->scaler.skipped,
         .digest = ls__digest_of(trainer->parameters,
                                 (size_t)trainer->model->tensors.total * sizeof(float)),
     };
@@ -595,6 +608,8 @@ static ls_status restore_alone(ls__trainer *trainer, const char *checkpoints)
     LS_TRY(ls__checkpoint_read(path, &info, &arrays));
     trainer->step = info.step;
     trainer->loss = info.loss;
+    if (ls__scaler_active(&trainer->scaler) && info.loss_scale > 0)
+        ls__scaler_resume(&trainer->scaler, info.loss_scale, info.good_steps, info.skipped_steps);
     ls__startup_compare_core(info.blas_core);
     return LS_OK;
 }
@@ -609,6 +624,7 @@ ls_status ls__trainer_restore(ls__trainer *trainer, const char *checkpoints)
     LS_TRY(ls__world_agree(trainer->world, reads ? restore_alone(trainer, checkpoints) : LS_OK));
     LS_TRY(ls__world_broadcast(trainer->world, 0, &trainer->step, sizeof trainer->step));
     LS_TRY(ls__world_broadcast(trainer->world, 0, &trainer->loss, sizeof trainer->loss));
+    LS_TRY(ls__world_broadcast(trainer->world, 0, &trainer->scaler, sizeof trainer->scaler));
     LS_TRY(ls__world_broadcast(trainer->world, 0, trainer->parameters, bytes));
     ls__model_parameters_changed(trainer->model);
     for (int i = 0; i < ls__optimizer_state_count(trainer->optimizer.settings.kind); i++) {

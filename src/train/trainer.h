@@ -18,6 +18,7 @@
 #include "train/feed.h"
 #include "train/metrics.h"
 #include "train/reduce.h"
+#include "train/scaler.h"
 #include "train/settings.h"
 
 /* What a micro-batch's owner tells the others in a step. */
@@ -36,6 +37,7 @@ typedef struct ls__trainer {
     float *parameters; /* (model->tensors.total) */
     ls__reducer *reducer;
     ls__optimizer optimizer;
+    ls__scaler scaler; /* the same on all ranks */
     ls__evaluator evaluator;
     ls__audit audit;
     ls__micro_batch_result *losses; /* (V) one slot a micro-batch */
@@ -59,8 +61,9 @@ void ls__trainer_close(ls__trainer *trainer); /* not collective; a zeroed traine
  * update. With a sharded optimizer the updated parameters may still be on their way when it
  * returns: the next step's forward waits for them, bucket by bucket, and anyone else calls
  * ls__trainer_settle first. *complete: how many steps became settled, with their metrics (2) in
- * order: the one before, this one, both or neither; also where the step then fails. LS_DIVERGED on
- * all ranks where the gradient is not finite: the parameters are then those before the step.
+ * order: the one before, this one, both or neither; also where the step then fails.
+ * Where the gradient is not finite the parameters stay those before the step, on all ranks: with
+ * loss scaling above its floor the step is skipped, which only the scaler notes; else LS_DIVERGED.
  * LS_COMM on all ranks where an audit finds that ranks compute or hold different bits. */
 ls_status ls__trainer_step(ls__trainer *trainer, ls__step_metrics *metrics, int *complete);
 

@@ -12,10 +12,11 @@
 #include "fuzz/hdf5_maker.h"
 #include "support/test.h"
 
-enum { DAMAGE = 0xf0, STEP = 7, TOTAL = 10, OBJECTS = 16 };
+enum { DAMAGE = 0xf0, STEP = 7, TOTAL = 10, OBJECTS = 19 };
 
 static const int64_t version = 1, step = STEP, seed = 1337;
-static const double loss = 2.5;
+static const int64_t good_steps = 4, skipped_steps = 2;
+static const double loss = 2.5, loss_scale = 1024;
 static const float values[TOTAL] = {1, -2, 3, -4, 5, -6, 7, -8, 9, -10};
 static char digest[LS__DIGEST_TEXT];
 static ls__tensors tensors;
@@ -48,6 +49,9 @@ static const ls__made list[OBJECTS] = {
     WORD("blas_core", "Haswell"),
     WORD("digest", digest),
     {"vocabulary", true, false, LS__H5_U8, {1, {4}}, "abcd"},
+    NUMBER("loss_scale", LS__H5_F64, loss_scale),
+    NUMBER("good_steps", LS__H5_I64, good_steps),
+    NUMBER("skipped_steps", LS__H5_I64, skipped_steps),
     MATRIX("parameters/wte.weight"),
     VECTOR("parameters/ln.bias"),
     MATRIX("optimizer/exp_avg/wte.weight"),
@@ -113,6 +117,8 @@ static void use_checkpoint(const char *path)
     ls_status whole = read_whole(path, &again);
     ls_status sized = ls__checkpoint_tensor_size(path, "wte.weight", &rows, &columns);
     if (headed == LS_OK) {
+        assert(info.loss_scale >= 0 && info.loss_scale <= 0x1p64);
+        assert(info.skipped_steps >= 0 && info.skipped_steps <= info.step);
         assert(info.step >= 0 && strlen(info.model) < sizeof info.model);
         assert(info.vocabulary_bytes >= 0 && info.vocabulary_bytes <= LS__CHECKPOINT_VOCABULARY);
     }

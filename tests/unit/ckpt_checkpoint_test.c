@@ -142,6 +142,42 @@ static void write_raw(const char *path, const char *bytes, size_t length)
 
 /* ---- one file ---- */
 
+static ls_status save_scaling(double scale, int64_t good_steps, int64_t skipped_steps)
+{
+    const char *path = ls__test_path("scaling.h5");
+    ls__checkpoint_arrays arrays = arrays_of(parameters, state[0], state[1]);
+
+    fill(20);
+    info.loss_scale = scale;
+    info.good_steps = good_steps;
+    info.skipped_steps = skipped_steps;
+    assert_ok(ls__checkpoint_write(path, &info, &arrays));
+    return load(path);
+}
+
+static void test_loss_scaling(void **unused)
+{
+    (void)unused;
+    assert_ok(save_scaling(0x1p-3, 12, 8));
+    assert_is_of(20);
+    assert_true(info_back.loss_scale == 0x1p-3);
+    assert_int_equal(info_back.good_steps, 12);
+    assert_int_equal(info_back.skipped_steps, 8);
+    /* Without scaling, and before there was any, none of it stands in the file. */
+    assert_ok(save_scaling(0, 7, 7));
+    assert_is_of(20);
+    assert_true(info_back.loss_scale == 0);
+    assert_int_equal(info_back.good_steps, 0);
+    assert_int_equal(info_back.skipped_steps, 0);
+    assert_fails(save_scaling(3, 0, 0), LS_BAD_INPUT, "a loss scale of 3");
+    assert_fails(save_scaling(-2, 0, 0), LS_BAD_INPUT, "a loss scale of -2");
+    assert_fails(save_scaling(0x1p65, 0, 0), LS_BAD_INPUT, "no power of two from");
+    assert_fails(save_scaling(2, -1, 0), LS_BAD_INPUT, "counts -1 good");
+    assert_fails(save_scaling(2, 0, 21), LS_BAD_INPUT, "21 skipped steps of 20");
+    assert_fails(save_scaling(2, 13, 8), LS_BAD_INPUT, "13 good and 8 skipped");
+    assert_fails(save_scaling(2, 0, -1), LS_BAD_INPUT, "-1 skipped");
+}
+
 static void test_round_trip(void **unused)
 {
     char path[LS__PATH_SIZE];
@@ -382,6 +418,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_round_trip),
+        cmocka_unit_test(test_loss_scaling),
         cmocka_unit_test(test_another_model_is_refused),
         cmocka_unit_test(test_a_wrong_digest_is_refused),
         cmocka_unit_test(test_every_truncation),

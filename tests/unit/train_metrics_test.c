@@ -100,6 +100,31 @@ static void test_what_is_written_is_read(void **state)
     assert_int_equal(ls__metrics_last_ranks(path), 2);
 }
 
+/* Fields of loss scaling stand in lines of runs that have it. */
+static void test_loss_scaling(void **state)
+{
+    const char *path = ls__test_path("scaling");
+    ls__step_metrics plain = step_of(1);
+    ls__step_metrics scaled = step_of(2);
+    ls__metrics metrics;
+    double value[2] = {0};
+    int count = 0;
+
+    (void)state;
+    scaled.loss_scale = 0x1p40;
+    scaled.skipped = 3;
+    assert_ok(ls__metrics_open(&metrics, path, 0, false));
+    assert_ok(ls__metrics_step(&metrics, &plain));
+    assert_ok(ls__metrics_step(&metrics, &scaled));
+    assert_ok(ls__metrics_close(&metrics));
+    assert_ok(ls__metrics_read_numbers(path, NULL, "loss_scale", value, 2, &count));
+    assert_int_equal(count, 1);
+    assert_true(value[0] == 0x1p40);
+    assert_ok(ls__metrics_read_numbers(path, NULL, "skipped", value, 2, &count));
+    assert_int_equal(count, 1);
+    assert_true(value[0] == 3);
+}
+
 static void open_at(const char *path, int64_t step)
 {
     char temporary[LS__PATH_SIZE];
@@ -321,6 +346,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_what_is_written_is_read),
+        cmocka_unit_test(test_loss_scaling),
         cmocka_unit_test(test_later_lines_are_dropped),
         cmocka_unit_test(test_damaged_lines_are_dropped),
         cmocka_unit_test(test_what_cannot_be_opened),

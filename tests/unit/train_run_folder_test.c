@@ -65,6 +65,29 @@ static void test_a_used_folder(void **state)
                  "holds a run with --width 128, not 256");
 }
 
+/* A flag that the configuration does not know has the value that followed from the others then. */
+static void test_a_run_of_an_older_version(void **state)
+{
+    const char *run = ls__test_path("older");
+    ls__run_folder folder;
+
+    (void)state;
+    preset(run);
+    assert_ok(ls__run_folder_name(&folder, run));
+    assert_ok(ls__run_folder_prepare(&folder, &settings));
+    assert_ok(ls__file_write_text(folder.config, "data = /absent/text.h5\nrun = older\n"
+                                                 "micro-batch = 2\ndecay-steps = 2000\n"));
+    settings.resume = true;
+    assert_ok(ls__run_folder_prepare(&folder, &settings));
+    settings.loss_scale = 1024;
+    assert_fails(ls__run_folder_prepare(&folder, &settings), LS_BAD_USAGE,
+                 "holds a run with --loss-scale 0, not 1024");
+    settings.loss_scale = 0;
+    settings.precision = 2;
+    assert_fails(ls__run_folder_prepare(&folder, &settings), LS_BAD_USAGE,
+                 "holds a run with --precision f32, not f16");
+}
+
 /* The first save must not be where it is noticed. */
 static void test_missing_checkpoints_are_made_again(void **state)
 {
@@ -118,6 +141,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_a_new_run),
         cmocka_unit_test(test_a_used_folder),
+        cmocka_unit_test(test_a_run_of_an_older_version),
         cmocka_unit_test(test_missing_checkpoints_are_made_again),
         cmocka_unit_test(test_paths_hold_elsewhere),
     };
