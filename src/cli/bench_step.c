@@ -1,8 +1,10 @@
 /* lockstep bench step: where the time of a training step goes, on one rank, on tokens made up.
  *
- * Each repeat times one step, and products of square matrices before and after it: the best of
- * these is the peak of that repeat, since a machine's speed drifts. What is printed is the repeat
- * whose step came closest to its own peak in the median. */
+ * Each repeat times one step, and products of square matrices before and after it, on as many
+ * threads and in the same precision: the best of these is the peak of that repeat, since a
+ * machine's speed drifts. What is printed is the repeat whose step came closest to its own peak in
+ * the median.
+ */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -18,6 +20,7 @@
 #include "cli/report.h"
 #include "lockstep/exact.h"
 #include "math/gemm.h"
+#include "math/scratch.h"
 #include "nn/model.h"
 #include "optim/clip.h"
 #include "plan/flops.h"
@@ -26,7 +29,7 @@
 #include "train/settings.h"
 #include "train/sums.h"
 
-enum { PEAK_SIZE = 1024, PEAK_RUNS = 3, REPEATS_MAX = 1000 };
+enum { PEAK_SIZE = 1024, PEAK_ELEMENTS = PEAK_SIZE * PEAK_SIZE, PEAK_RUNS = 3, REPEATS_MAX = 1000 };
 
 typedef struct step_settings {
     ls__train_settings train; /* first, so that its flags' offsets hold */
@@ -67,7 +70,10 @@ typedef struct step_bench {
     float *parameters; /* (parameters) */
     float *gradient;   /* (parameters) the mean over the batch */
     int32_t *tokens;   /* (batch * context + 1): one on from a token stands its target */
-    float *matrices;   /* (3, PEAK_SIZE, PEAK_SIZE) */
+    ls__values left;   /* (PEAK_SIZE, PEAK_SIZE) of the products that show the peak */
+    ls__values right;  /* the same */
+    float *results;    /* (threads, PEAK_SIZE, PEAK_SIZE) */
+    ls__scratch scratch;
     int64_t step;
     double loss; /* of the last step */
     ls__profile_clock clock;
@@ -115,6 +121,14 @@ static ls_status parse(step_settings *settings, int argc, char **argv, bool *hel
 
 /* ---- what a step needs ---- */
 
+static void fill_matrix(ls__values matrix, uint64_t seed, uint64_t from)
+{
+    for (int i = 0; i < PEAK_ELEMENTS; i++) {
+        float value = (float)ls__normal(seed, LS__STREAM_SAMPLE, from + (uint64_t)i);
+        ls__narrow(ls__from(matrix, i), &value, 1);
+    }
+}
+
 static void make_up_inputs(step_bench *bench)
 {
     const ls__train_settings *train = &bench->settings.train;
@@ -123,8 +137,25 @@ static void make_up_inputs(step_bench *bench)
     for (int64_t i = 0; i < train->batch * train->context + 1; i++)
         bench->tokens[i] = (int32_t)ls__bounded(ls__random(seed, LS__STREAM_SAMPLE, 0, (uint64_t)i),
                                                 (uint64_t)bench->settings.vocabulary);
-    for (int i = 0; i < 2 * PEAK_SIZE * PEAK_SIZE; i++)
-        bench->matrices[i] = (float)ls__normal(seed, LS__STREAM_SAMPLE, (uint64_t)i);
+    fill_matrix(bench->left, seed, 0);
+    fill_matrix(bench->right, seed, PEAK_ELEMENTS);
+}
+
+static ls_status take_matrices(step_bench *bench)
+{
+    ls__format format = (ls__format)bench->settings.train.precision;
+    int64_t size = ls__value_bytes(format);
+    int64_t threads = ls__threads_count();
+    ls__arena *arena = bench->arena;
+
+    bench->left.format = format;
+    bench->right.format = format;
+    bench->scratch.floats = ls__product_scratch(format);
+    LS_TRY(ls__arena_take(arena, LS__DATA, PEAK_ELEMENTS, size, &bench->left.at));
+    LS_TRY(ls__arena_take(arena, LS__DATA, PEAK_ELEMENTS, size, &bench->right.at));
+    LS_TRY(ls__arena_take(arena, LS__SCRATCH, threads * bench->scratch.floats, sizeof(float),
+                          &bench->scratch.at));
+    return ls__arena_take(arena, LS__DATA, threads * PEAK_ELEMENTS, sizeof(float), &bench->results);
 }
 
 static ls_status take_memory(step_bench *bench)
@@ -138,8 +169,7 @@ static ls_status take_memory(step_bench *bench)
     LS_TRY(ls__arena_take(arena, LS__LANES, total, sizeof(double), &bench->lanes));
     LS_TRY(ls__arena_take(arena, LS__DATA, train->batch * train->context + 1, sizeof(int32_t),
                           &bench->tokens));
-    return ls__arena_take(arena, LS__DATA, 3 * (int64_t)PEAK_SIZE * PEAK_SIZE, sizeof(float),
-                          &bench->matrices);
+    return take_matrices(bench);
 }
 
 static ls_status open_bench(step_bench *bench)
@@ -232,21 +262,30 @@ static void run_step(step_bench *bench)
 
 /* ---- measuring ---- */
 
+/* A product of each thread's own. */
+static void multiply(void *context, int64_t task, int thread)
+{
+    const step_bench *bench = context;
+    ls__matrix left = {bench->left, PEAK_SIZE, LS__AS_IS};
+    ls__matrix right = {bench->right, PEAK_SIZE, LS__AS_IS};
+    ls__matrix out = {ls__floats(bench->results + task * PEAK_ELEMENTS), PEAK_SIZE, LS__AS_IS};
+
+    ls__product(out, left, right, PEAK_SIZE, PEAK_SIZE, PEAK_SIZE, NULL, false,
+                ls__scratch_of(bench->scratch, thread));
+}
+
 static double time_products(step_bench *bench)
 {
     const double flops = 2.0 * PEAK_SIZE * PEAK_SIZE * PEAK_SIZE;
-    const float *a = bench->matrices;
-    const float *b = a + PEAK_SIZE * PEAK_SIZE;
-    float *c = bench->matrices + 2 * PEAK_SIZE * PEAK_SIZE;
+    int threads = ls__threads_count();
     double best = HUGE_VAL;
 
     for (int i = 0; i < PEAK_RUNS; i++) {
         double start = ls__clock_seconds();
-        ls__gemm(LS__AS_IS, LS__AS_IS, PEAK_SIZE, PEAK_SIZE, PEAK_SIZE, 1, a, PEAK_SIZE, b,
-                 PEAK_SIZE, 0, c, PEAK_SIZE);
+        ls__threads_run(threads, multiply, bench);
         best = fmin(best, ls__clock_seconds() - start);
     }
-    return flops / best;
+    return threads * flops / best;
 }
 
 static void time_step(step_bench *bench, step_time *time)
@@ -383,9 +422,10 @@ static void print_speed(ls__report *report, const step_settings *settings, const
     printf("\n%.0f tokens/s, %.1f%% of the time in GEMM\n", tokens / time->seconds,
            100 * gemm / time->seconds);
     printf("%.2f GFLOP a step, of attention only what the causal mask leaves: %.1f GFLOP/s, "
-           "MFU %.3f of the %.1f GFLOP/s\nthat sgemm reached beside it on %d x %d matrices; the "
+           "MFU %.3f of the %.1f GFLOP/s\nthat %s reached beside it on %d x %d matrices; the "
            "median of %lld steps\n",
-           flops / 1e9, flops / time->seconds / 1e9, mfu, time->peak / 1e9, PEAK_SIZE, PEAK_SIZE,
+           flops / 1e9, flops / time->seconds / 1e9, mfu, time->peak / 1e9,
+           ls__gemm_engine((ls__format)settings->train.precision), PEAK_SIZE, PEAK_SIZE,
            (long long)settings->repeats);
     ls__report_fact(report, "tokens_per_second", tokens / time->seconds);
     ls__report_fact(report, "gemm_share", gemm / time->seconds);

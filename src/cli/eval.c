@@ -136,6 +136,7 @@ ls_status ls__cli_eval(int argc, char **argv)
                                .settings = &settings,
                                .size = sizeof settings,
                                .ranks = &settings.ranks,
+                               .threads = &settings.threads,
                                .stall_timeout = &settings.stall_timeout};
     ls__world *world = NULL;
     ls__evaluation result;

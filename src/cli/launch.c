@@ -121,7 +121,7 @@ static ls_status own_path(char *path)
 }
 
 /* What a laptop, a root shell or a container needs, where the user has not said otherwise. */
-static void set_environment(int64_t ranks)
+static void set_environment(int64_t threads)
 {
     ls__cores cores = ls__cores_usable();
 
@@ -131,7 +131,7 @@ static void set_environment(int64_t ranks)
         setenv("OMPI_ALLOW_RUN_AS_ROOT", "1", 1);
         setenv("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1", 1);
     }
-    if (ranks > ls__cores_count(&cores))
+    if (threads > ls__cores_count(&cores))
         setenv("OMPI_MCA_mpi_yield_when_idle", "1", 0);
 }
 
@@ -147,7 +147,7 @@ static ls_status become_mpirun(const ls__launch *launch)
 
     LS_TRY(own_path(self));
     snprintf(count, sizeof count, "%lld", (long long)launch->ranks);
-    set_environment(launch->ranks);
+    set_environment(launch->ranks * (launch->threads > 1 ? launch->threads : 1));
     if (getenv(restart_variable)) {
         words[n++] = "-x";
         words[n++] = restart_variable;

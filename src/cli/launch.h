@@ -14,6 +14,7 @@ enum { LS__LAUNCH_CODE = 64 };
 /* `lockstep arguments...` on ranks. */
 typedef struct ls__launch {
     int64_t ranks;
+    int64_t threads; /* in each of them; 0 is as 1 */
     int argc;
     const char *const *arguments; /* (argc) */
     const char *log;              /* a file for what it prints; NULL: our own output */

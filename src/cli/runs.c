@@ -77,7 +77,11 @@ ls_status ls__runs_train(const char *command, const ls__train_settings *settings
     static char value[LS__TEXT_MAX];
     char log[LS__PATH_SIZE + 8];
     const char *arguments[WORDS_MAX + 1] = {"train"};
-    ls__launch launch = {.ranks = ranks, .arguments = arguments, .log = log, .min_ranks = 1};
+    ls__launch launch = {.ranks = ranks,
+                         .threads = settings->threads,
+                         .arguments = arguments,
+                         .log = log,
+                         .min_ranks = 1};
     int count = 1;
 
     for (int i = 0; i < ls__train_options.count; i++) {

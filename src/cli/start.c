@@ -195,6 +195,7 @@ static ls_status start_under_mpi(const ls__cli_program *program, int argc, char 
 static ls_status launch(const ls__cli_program *program, int argc, char **argv)
 {
     ls__launch launch = {.ranks = *program->ranks,
+                         .threads = program->threads ? *program->threads : 1,
                          .argc = command_argc - 1,
                          .arguments = (const char *const *)(uintptr_t)(command_argv + 1),
                          .saves = program->saves,

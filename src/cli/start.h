@@ -16,6 +16,7 @@ typedef struct ls__cli_program {
     void *settings;              /* of the table */
     size_t size;                 /* of the settings */
     const int64_t *ranks;        /* the member behind --ranks, within `settings` */
+    const int64_t *threads;      /* the member behind --threads, or NULL: one */
     const double *stall_timeout; /* the member behind --stall-timeout */
     /* Before mpirun is started with --ranks N: whether the settings, and N, can be run with. NULL:
      * nothing to check. */

@@ -53,6 +53,7 @@ ls_status ls__cli_train(int argc, char **argv)
                                .settings = &settings,
                                .size = sizeof settings,
                                .ranks = &settings.ranks,
+                               .threads = &settings.threads,
                                .stall_timeout = &settings.stall_timeout,
                                .check = check,
                                .saves = true,

@@ -38,16 +38,20 @@ static ls_status gather_cores(ls__world *world, ls__cores *mine, ls__cores *all)
     return LS_OK;
 }
 
-/* Where the threads of a host's ranks outnumber its cores, they sleep at once when they wait, and
- * its first rank says so. */
+/* Where the threads of a host's ranks outnumber its cores, they give them away at once when they
+ * wait, for each other or for other ranks, and the host's first rank says so. */
 static void mind_crowding(ls__world *world, int cores)
 {
     int ranks = ls__world_host_ranks(world);
     int threads = ls__threads_count();
     const char *host = ls__world_host(world, ls__world_rank(world));
 
-    ls__threads_look(ranks * threads <= cores);
-    if (ls__world_host_rank(world) != 0 || ranks * threads <= cores)
+    if (ranks * threads <= cores)
+        return;
+    ls__threads_look(false);
+    ls__world_transport(world)->spins = 0;
+    ls__world_control(world)->spins = 0;
+    if (ls__world_host_rank(world) != 0)
         return;
     if (threads == 1)
         ls__log_warning("%d ranks share the %d cores of %s: expect each to be slower", ranks, cores,
@@ -125,16 +129,25 @@ static ls_status write_run_line(run *r)
 static void announce(const run *r)
 {
     const ls__trainer *trainer = &r->trainer;
+    ls__format precision = (ls__format)trainer->settings->precision;
     char memory[32];
+    char threads[32] = "";
+    char engine[96] = "";
 
+    if (ls__threads_count() > 1)
+        snprintf(threads, sizeof threads, " of %d threads", ls__threads_count());
+    if (precision != LS__F32)
+        snprintf(engine, sizeof engine, ", %s by %s", ls__format_name(precision),
+                 ls__gemm_engine(precision));
     ls__log_info(
-        "%s with %lld parameters, %lld micro-batches of %lld a step, %d rank%s, %s each, "
-        "OpenBLAS %s",
+        "%s with %lld parameters, %lld micro-batches of %lld a step, %d rank%s%s, %s each, "
+        "OpenBLAS %s%s",
         trainer->settings->model == LS__MODEL_GPT ? "GPT" : "MLP",
         (long long)trainer->model->tensors.total, (long long)ls__micro_batches(trainer->settings),
         (long long)trainer->settings->micro_batch, ls__world_ranks(trainer->world),
-        ls__world_ranks(trainer->world) == 1 ? "" : "s",
-        ls__format_bytes(memory, sizeof memory, ls__arena_total(trainer->arena)), ls__gemm_core());
+        ls__world_ranks(trainer->world) == 1 ? "" : "s", threads,
+        ls__format_bytes(memory, sizeof memory, ls__arena_total(trainer->arena)), ls__gemm_core(),
+        engine);
     if (trainer->step > 0)
         ls__log_info("going on from step %lld", (long long)trainer->step);
     if (trainer->step >= trainer->settings->steps)

@@ -76,20 +76,18 @@ static const char *other_core(void)
     return strcmp(ls__gemm_core(), "Sandybridge") == 0 ? "Nehalem" : "Sandybridge";
 }
 
-/* mpirun with two ranks of one command, the first on another core. */
-static void run_on_two_cores(ls__process *p, const char *const *arguments)
+/* mpirun with two ranks of one command, the first with a variable "NAME=value". */
+static void run_with_variable(ls__process *p, const char *variable, const char *const *arguments)
 {
     static const char *const env[] = {"OMPI_ALLOW_RUN_AS_ROOT=1",
                                       "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1", NULL};
     const char *start[] = {"mpirun", "-q", "--oversubscribe", "--bind-to", "none", "-n", "1", "-x"};
     const char *words[WORDS];
-    char core[64];
     int n = 0;
 
-    snprintf(core, sizeof core, "OPENBLAS_CORETYPE=%s", other_core());
     for (size_t i = 0; i < sizeof start / sizeof start[0]; i++)
         words[n++] = start[i];
-    words[n++] = core;
+    words[n++] = variable;
     for (int rank = 0; rank < 2; rank++) {
         words[n++] = ls__lockstep();
         for (int i = 0; arguments[i]; i++)
@@ -102,6 +100,15 @@ static void run_on_two_cores(ls__process *p, const char *const *arguments)
     }
     words[n] = NULL;
     ls__process_run(&(ls__command){.argv = words, .env = env}, p);
+}
+
+/* The first rank on another core of OpenBLAS. */
+static void run_on_two_cores(ls__process *p, const char *const *arguments)
+{
+    char core[64];
+
+    snprintf(core, sizeof core, "OPENBLAS_CORETYPE=%s", other_core());
+    run_with_variable(p, core, arguments);
 }
 
 static void test_ranks_on_two_cores_are_refused(void **state)
@@ -119,6 +126,25 @@ static void test_ranks_on_two_cores_are_refused(void **state)
     assert_one_line(p, "as on rank 0 (");
     assert_one_line(p, says);
     assert_one_line(p, "set OPENBLAS_CORETYPE");
+    ls__process_free(&p);
+    assert_false(ls__path_exists(run));
+}
+
+static void test_two_engines_of_bf16_are_refused(void **state)
+{
+    const char *run = ls__test_path("engines");
+    const char *arguments[] = {"train",   "--data", data,          "--run", run, SMALL,
+                               "--steps", "3",      "--precision", "bf16",  NULL};
+    ls__process p;
+
+    (void)state;
+    if (strncmp(ls__gemm_engine(LS__BF16), "oneDNN", 6) != 0)
+        skip(); /* all widen: there is one engine only */
+    run_with_variable(&p, "ONEDNN_MAX_CPU_ISA=AVX2", arguments);
+    assert_exit(p, 2);
+    assert_one_line(p, "not the same bits on rank 1 (");
+    assert_one_line(p, ls__gemm_engine(LS__BF16));
+    assert_one_line(p, "set ONEDNN_MAX_CPU_ISA");
     ls__process_free(&p);
     assert_false(ls__path_exists(run));
 }
@@ -342,6 +368,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_ranks_on_two_cores_are_refused),
+        cmocka_unit_test(test_two_engines_of_bf16_are_refused),
         cmocka_unit_test(test_ranks_on_two_cores_under_f32),
         cmocka_unit_test(test_evaluation_on_two_cores_is_refused),
         cmocka_unit_test(test_resuming_on_another_core_warns),

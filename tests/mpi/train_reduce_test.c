@@ -6,12 +6,13 @@
 #include <string.h>
 
 #include "base/rng.h"
+#include "base/threads.h"
 #include "lockstep/exact.h"
 #include "support/mpi_main.h"
 #include "train/reduce.h"
 
-/* Not whole units, and more spills a rank than one message holds. */
-enum { COUNT = 40 * LS__REDUCE_UNIT + 77, ADDENDS = 3 };
+/* Not whole units, more spills a rank than one message holds, and more than one thread's piece. */
+enum { COUNT = 66 * LS__REDUCE_UNIT + 77, ADDENDS = 3 };
 
 static ls__world *world;
 static uint64_t seed;
@@ -78,7 +79,7 @@ static void make_expected(float *expected, float *values, double *lanes)
 /* As backward does: in pieces, from the end to the beginning. */
 static void hand_out(const ls__gradient_sink *sink, const float *values)
 {
-    enum { PIECE = 1000 };
+    enum { PIECE = 20000 };
 
     for (int64_t end = COUNT; end > 0; end -= PIECE) {
         int64_t offset = end > PIECE ? end - PIECE : 0;
@@ -160,6 +161,7 @@ static void test_every_way_has_the_same_bits(void **state)
 
     (void)state;
     seed = ls__test_seed(2718);
+    ls__threads_look(false); /* there are more of them than cores */
     make_expected(expected, values, lanes);
     for (int way = 0; way < WAYS; way++) {
         int algorithm = way % LS_ALGORITHM_COUNT;
@@ -170,6 +172,7 @@ static void test_every_way_has_the_same_bits(void **state)
         int64_t spilled = 0;
         memset(shared, 0, sizeof shared);
         reopen_world();
+        assert_ok(ls__threads_start(1 + way % 3));
         assert_ok(take_mean(&settings, sharded ? shared : NULL, values, mean, &norm, &spilled));
         assert_memory_equal(mean, expected, sizeof mean);
         if (way == 0)
@@ -177,12 +180,13 @@ static void test_every_way_has_the_same_bits(void **state)
         assert_memory_equal(&norm, &first_norm, sizeof norm);
         most_spilled = spilled > most_spilled ? spilled : most_spilled;
     }
+    assert_ok(ls__threads_start(1));
     if (ls__world_ranks(world) > 1)
         assert_true(most_spilled > 0);
-    ls__figure(
-        "exact mean on %d ranks, %d algorithms x 3 bucket sizes x sharded or not: the bits of "
-        "one exact sum; up to %lld spills posted",
-        ls__world_ranks(world), LS_ALGORITHM_COUNT, (long long)most_spilled);
+    ls__figure("exact mean on %d ranks, %d algorithms x 3 bucket sizes x sharded or not, on 1 to 3 "
+               "threads: the bits of "
+               "one exact sum; up to %lld spills posted",
+               ls__world_ranks(world), LS_ALGORITHM_COUNT, (long long)most_spilled);
 }
 
 static void test_fp32_sums_differ(void **state)

@@ -140,9 +140,12 @@ static void test_gpt_in_16_bits(void **state)
 static void test_gpt(void **state)
 {
     gpt_case cases[] = {
-        {.shape = {1, 1, 4, 1, 2, 0}},     {.shape = {2, 2, 8, 5, 7, 0}},
-        {.shape = {3, 4, 32, 17, 65, 0}},  {.shape = {1, 3, 33, 16, 10, 0}},
-        {.shape = {2, 2, 16, 8, 65, 0.2}}, {.shape = {2, 4, 64, 64, 65, 0.1}},
+        {.shape = {1, 1, 4, 1, 2, 0, LS__F32, false}},
+        {.shape = {2, 2, 8, 5, 7, 0, LS__F32, false}},
+        {.shape = {3, 4, 32, 17, 65, 0, LS__F32, false}},
+        {.shape = {1, 3, 33, 16, 10, 0, LS__F32, false}},
+        {.shape = {2, 2, 16, 8, 65, 0.2, LS__F32, false}},
+        {.shape = {2, 4, 64, 64, 65, 0.1, LS__F32, false}},
     };
 
     (void)state;
