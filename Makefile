@@ -122,7 +122,7 @@ check: check-format check-layers check-static sanitize ## format, layers, static
 check-format:
 	@clang-format --dry-run --Werror $(sources)
 	shellcheck $(filter-out %.in,$(wildcard scripts/*)) bench/nanogpt bench/fashion-mnist bench/same-bits bench/exact-cost bench/cluster bench/overlap \
-	    bench/peers/nanogpt data/prepare-* .ci/run
+	    data/prepare-* .ci/run
 
 check-layers:
 	scripts/check-layers
@@ -168,10 +168,10 @@ bench: all ## the all-reduce at 2 and 4 ranks, and nanoGPT's recipe
 	$(BUILD)/lockstep bench allreduce --ranks 4 --max-bytes 16M
 	LOCKSTEP=$(BUILD)/lockstep bench/nanogpt
 
-bench-peers: ## the recipe's speed beside PyTorch's (installs it)
+bench-peers: ## speed and memory beside PyTorch, and llm.c with LLMC=DIR (installs PyTorch)
 	scripts/setup peer
 	+$(MAKE) all
-	LOCKSTEP=$(BUILD)/lockstep bench/peers/nanogpt
+	LOCKSTEP=$(BUILD)/lockstep bench/peers/compare $(if $(LLMC),--llmc "$(LLMC)")
 
 # ---- the rest ----
 

@@ -79,8 +79,8 @@ ls_status ls__model_take_scratch(ls__model *model, ls__arena *arena, int64_t wid
     ls__scratch *scratch = &model->scratch;
 
     scratch->floats = scratch_floats(model->format, widest, model->classes, floats);
-    LS_TRY(ls__arena_take(arena, LS__SCRATCH, ls__threads_count(),
-                          scratch->floats * (int64_t)sizeof(float), &scratch->at));
+    LS_TRY(ls__arena_take(arena, LS__SCRATCH, ls__threads_count() * scratch->floats, sizeof(float),
+                          &scratch->at));
     LS_TRY(ls__arena_take(arena, LS__SCRATCH, model->classes, sizeof(float), &model->row));
     return ls__arena_take(arena, LS__SCRATCH, shared, sizeof(float), &scratch->shared);
 }

@@ -41,6 +41,15 @@ static double attention_flops(const ls__plan_run *run)
     return 7 * 2 * computed_scores(run->context) * (double)run->width;
 }
 
+/* Of one sequence: forward again of all layers but the last, without the product after GELU. */
+static double recomputed_flops(const ls__plan_run *run)
+{
+    double squares = 2 * (double)run->context * (double)(run->width * run->width);
+    double attention = 2 * 2 * computed_scores(run->context) * (double)run->width;
+
+    return (double)(run->layers - 1) * ((3 + 1 + 4) * squares + attention);
+}
+
 /* Of one sequence: what `plan compute` says of the model, but for attention. */
 static double gpt_flops(const ls__plan_run *run)
 {
@@ -57,7 +66,8 @@ static double gpt_flops(const ls__plan_run *run)
     double unmasked = 3 * ls__plan_forward_flops(&model, LS__PLAN_ATTENTION, 1);
 
     return ls__plan_step_flops(&model, 1, LS__PLAN_RECOMPUTE_NONE) +
-           (double)run->layers * (attention_flops(run) - unmasked);
+           (double)run->layers * (attention_flops(run) - unmasked) +
+           (run->recompute ? recomputed_flops(run) : 0);
 }
 
 double ls__plan_run_flops(const ls__plan_run *run)

@@ -4,6 +4,7 @@
 
 #include <string.h>
 
+#include "base/threads.h"
 #include "data/import.h"
 #include "math/gemm.h"
 #include "support/mpi_main.h"
@@ -142,6 +143,22 @@ static void test_gpt_of_odd_sizes(void **state)
                                         "batch", "10", "dropout", "0.1", NULL});
 }
 
+static void test_gpt_in_16_bits(void **state)
+{
+    (void)state;
+    compare("text.h5", (const char *[]){"width", "64", "precision", "bf16", NULL});
+    compare("text.h5", (const char *[]){"width", "60", "layers", "3", "context", "70", "precision",
+                                        "f16", "recompute", "true", NULL});
+}
+
+static void test_gpt_recomputed_by_threads(void **state)
+{
+    (void)state;
+    assert_ok(ls__threads_start(2));
+    compare("text.h5", (const char *[]){"width", "64", "threads", "2", "recompute", "true", NULL});
+    assert_ok(ls__threads_start(1));
+}
+
 static void test_sharded_optimizer_in_buckets(void **state)
 {
     (void)state;
@@ -168,12 +185,16 @@ static void test_mlp(void **state)
     (void)state;
     compare("images.h5", (const char *[]){"model", "mlp", "hidden", "50,20", "batch", "20",
                                           "shard-optimizer", "true", NULL});
+    compare("images.h5", (const char *[]){"model", "mlp", "hidden", "50,20", "batch", "20",
+                                          "precision", "bf16", NULL});
 }
 
 static int run_cases(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_gpt),
+        cmocka_unit_test(test_gpt_in_16_bits),
+        cmocka_unit_test(test_gpt_recomputed_by_threads),
         cmocka_unit_test(test_gpt_of_odd_sizes),
         cmocka_unit_test(test_sharded_optimizer_in_buckets),
         cmocka_unit_test(test_sgd),

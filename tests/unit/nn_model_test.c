@@ -2,6 +2,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "base/threads.h"
 #include "nn/gpt.h"
 #include "nn/mlp.h"
 #include "support/reference_model.h"
@@ -104,6 +105,36 @@ static void compare_gpt(gpt_case *c)
         assert_int_equal(got.times[i], i < s->vocabulary * s->width ? 2 : 1);
     ls__model_close(model);
     ls__arena_close(arena);
+}
+
+/* In 16 bits, weights, activations and their gradients are rounded on the way: errors are of the
+ * size of the format's spacing, which is 8 times finer in f16 than in bf16. */
+static void test_gpt_in_16_bits(void **state)
+{
+    gpt_case cases[] = {
+        {.shape = {.layers = 3, .heads = 4, .width = 32, .context = 17, .vocabulary = 65}},
+        {.shape = {.layers = 2,
+                   .heads = 4,
+                   .width = 64,
+                   .context = 64,
+                   .vocabulary = 65,
+                   .dropout = 0.1}},
+    };
+    static const double spacing[] = {[LS__BF16] = 0x1p-7, [LS__F16] = 0x1p-10};
+
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++)
+        for (int format = LS__BF16; format <= LS__F16; format++) {
+            ls__seed_tensors(ls__test_seed(31338));
+            cases[i].shape.format = (ls__format)format;
+            compare_gpt(&cases[i]);
+            ls__figure("gradients of the whole GPT in %s against FP64: %.1e relative, worst in %s",
+                       ls__format_name((ls__format)format), cases[i].gradient_error,
+                       cases[i].where);
+            assert_true(cases[i].loss_error < spacing[format]);
+            assert_true(cases[i].gradient_error < 16 * spacing[format]);
+            assert_true(cases[i].gradient_error > spacing[format] / 64); /* it is not FP32 */
+        }
 }
 
 static void test_gpt(void **state)
@@ -286,6 +317,58 @@ static void test_gpt_initial_values(void **state)
     ls__arena_close(arena);
 }
 
+/* The gradient of a batch, in the order in which it came. */
+static float *gradient_of(const ls__gpt_shape *shape, const float *parameters,
+                          const ls__batch *batch, int64_t *total)
+{
+    ls__arena *arena = NULL;
+    ls__model *model = NULL;
+
+    assert_ok(ls__arena_open(&arena, 0));
+    assert_ok(ls__gpt_open(&model, shape, MICRO_BATCH, 42, arena));
+    *total = model->tensors.total;
+    collected got = {ls__test_floats(*total), ls__ints(*total)};
+    ls__model_loss(model, parameters, batch, true);
+    ls__model_backward(model, parameters, batch, (ls__gradient_sink){collect, &got});
+    ls__model_close(model);
+    ls__arena_close(arena);
+    return got.sum;
+}
+
+/* Neither recomputation nor the number of threads changes a bit, in any format; the format does. */
+static void test_gpt_has_one_gradient(void **state)
+{
+    ls__gpt_shape shape = {
+        .layers = 3, .heads = 2, .width = 48, .context = 150, .vocabulary = 65, .dropout = 0.2};
+    float *in_format[LS__F16 + 1];
+    int64_t total = 0;
+
+    (void)state;
+    ls__seed_tensors(ls__test_seed(7));
+    float *parameters = ls__to_floats(ls__random_doubles(100000, 0.1), 100000);
+    ls__batch batch = {.samples = SAMPLES,
+                       .length = shape.context,
+                       .tokens = ls__random_ints(SAMPLES * shape.context, 65),
+                       .targets = ls__random_ints(SAMPLES * shape.context, 65),
+                       .ordinal = 9};
+    for (int format = LS__F32; format <= LS__F16; format++) {
+        shape.format = (ls__format)format;
+        shape.recompute = false;
+        in_format[format] = gradient_of(&shape, parameters, &batch, &total);
+        assert_true(total < 100000);
+        for (int threads = 1; threads <= 3; threads++) {
+            assert_ok(ls__threads_start(threads));
+            shape.recompute = threads > 1;
+            assert_memory_equal(gradient_of(&shape, parameters, &batch, &total), in_format[format],
+                                (size_t)total * sizeof(float));
+        }
+        assert_ok(ls__threads_start(1));
+    }
+    size_t bytes = (size_t)total * sizeof(float);
+    assert_memory_not_equal(in_format[LS__F32], in_format[LS__BF16], bytes);
+    assert_memory_not_equal(in_format[LS__BF16], in_format[LS__F16], bytes);
+}
+
 /* Batch x context x 4 width of 2^31 floats: refused with the bytes, before any is taken. */
 static void test_gpt_refuses_before_allocating(void **state)
 {
@@ -307,6 +390,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_teardown(test_gpt, ls__free_tensors),
+        cmocka_unit_test_teardown(test_gpt_in_16_bits, ls__free_tensors),
+        cmocka_unit_test_teardown(test_gpt_has_one_gradient, ls__free_tensors),
         cmocka_unit_test_teardown(test_mlp, ls__free_tensors),
         cmocka_unit_test_teardown(test_gpt_is_causal, ls__free_tensors),
         cmocka_unit_test_teardown(test_gpt_dropout_is_keyed, ls__free_tensors),
