@@ -43,12 +43,25 @@ static const ls__option own_options[] = {
 static const struct {
     const char *name, *preset;
 } train_flags[] = {
-    {"data", NULL},  {"layers", NULL},      {"heads", NULL},
-    {"width", NULL}, {"context", NULL},     {"dropout", NULL},
-    {"batch", NULL}, {"micro-batch", NULL}, {"steps", "200"},
-    {"lr", NULL},    {"warmup", "20"},      {"weight-decay", NULL},
-    {"clip", NULL},  {"loss-scale", NULL},  {"loss-scale-growth", NULL},
-    {"seed", NULL},  {"threads", NULL},     {"recompute", NULL},
+    {"data", NULL},
+    {"layers", NULL},
+    {"heads", NULL},
+    {"width", NULL},
+    {"context", NULL},
+    {"dropout", NULL},
+    {"batch", NULL},
+    {"micro-batch", NULL},
+    {"steps", "200"},
+    {"lr", NULL},
+    {"warmup", "20"},
+    {"weight-decay", NULL},
+    {"clip", NULL},
+    {"loss-scale", NULL},
+    {"loss-scale-growth", NULL},
+    {"loss-scale-floor", NULL},
+    {"seed", NULL},
+    {"threads", NULL},
+    {"recompute", NULL},
 };
 
 enum {

@@ -294,6 +294,32 @@ static void test_skipped_steps(void **state)
     ls__process_free(&p);
 }
 
+/* That one of the formats diverges does not end the others. */
+static void test_divergence(void **state)
+{
+    const char *path = ls__test_path("diverged.json");
+    int rows = 0;
+    ls__process p;
+
+    (void)state;
+    ls__run_lockstep(&p, "bench", "precision", "--data", ls__test_path("text.h5"), MODEL,
+                     "--loss-scale", "1073741824", "--loss-scale-floor", "1073741824", "--json",
+                     path, NULL);
+    assert_exit(p, 0);
+    assert_non_null(strstr(p.out, "\nf16: diverged at step 1\n"));
+    assert_null(strstr(p.out, "bf16: diverged"));
+    ls__process_free(&p);
+    check_json(path);
+    assert_ok(ls__file_read_text(path, json, sizeof json));
+    rows = find_rows("losses");
+    assert_int_equal(rows, STEPS);
+    for (int i = 0; i < rows; i++) {
+        const char *f16 = strstr(row[i], "\"f16\": null, \"f16_difference\": null");
+        assert_true(f16 && f16 < strchr(row[i], '\n'));
+        assert_true(number(row[i], "bf16_no_master") > 0);
+    }
+}
+
 /* ---- refusals ---- */
 
 static void put_word(FILE *file, uint32_t word)
@@ -371,6 +397,7 @@ int main(void)
         cmocka_unit_test(test_formats),    cmocka_unit_test(test_against_histogram),
         cmocka_unit_test(test_updates),    cmocka_unit_test(test_as_train),
         cmocka_unit_test(test_losses),     cmocka_unit_test(test_skipped_steps),
+        cmocka_unit_test(test_divergence), /* has JSON of its own */
         cmocka_unit_test(test_refusals),
     };
 
