@@ -91,7 +91,7 @@ $(BUILD)/tests/%_test: $(BUILD)/obj/tests/%_test.o $(call obj,$(sup_src)) $(BUIL
 $(BUILD)/tests/%_fuzz: $(BUILD)/obj/tests/%_fuzz.o $(call obj,$(fuzz_sup)) $(BUILD)/liblockstep.a
 	@mkdir -p $(@D)
 	@echo "  LINK  $@"
-	$(Q)$(CC) $(LDFLAGS) -fsanitize=fuzzer $^ $(TEST_LIBS) $(PKG_LIBS) -o $@
+	$(Q)$(CC) $(SANITIZE) $(LDFLAGS) -fsanitize=fuzzer $^ $(TEST_LIBS) $(PKG_LIBS) -o $@
 
 setup: ## install the packages that are missing
 	scripts/setup

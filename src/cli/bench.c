@@ -25,6 +25,8 @@ static const ls__cli_entry benchmarks[] = {
      false},
     {"step", "time the parts of a training step on one rank, beside the peak of its products",
      ls__cli_bench_step, true},
+    {"precision", "show what bf16 and f16 do to the gradients, updates and losses of a training",
+     ls__cli_bench_precision, true},
 };
 
 ls_status ls__cli_bench(int argc, char **argv)

@@ -27,6 +27,7 @@ ls_status ls__cli_bench(int argc, char **argv);
 ls_status ls__cli_bench_allreduce(int argc, char **argv);
 ls_status ls__cli_bench_simulate(int argc, char **argv);
 ls_status ls__cli_bench_step(int argc, char **argv);
+ls_status ls__cli_bench_precision(int argc, char **argv);
 ls_status ls__cli_plan(int argc, char **argv);
 ls_status ls__cli_scaling(int argc, char **argv);
 

@@ -17,8 +17,14 @@
  *     +--+--+--+
  *
  * Backward computes a strip's probabilities again, by the same operations on the same shapes, so
- * that forward keeps two numbers a row and no matrix. */
-enum { STRIP = LS__ATTENTION_STRIP };
+ * that forward keeps two numbers a row and no matrix.
+ *
+ * The fewer rows, the less is computed above the diagonal; but each strip's products pack all keys
+ * and values again, and each call of them costs a microsecond in BF16. */
+int64_t ls__attention_strip(ls__format format, int64_t T)
+{
+    return format == LS__F32 && T <= 256 ? 32 : 64;
+}
 
 static int64_t less(int64_t a, int64_t b)
 {
@@ -41,6 +47,7 @@ static void set(float *x, float value, int64_t count)
 typedef struct head_view {
     ls__matrix q, k, v; /* (T, width) */
     int64_t T, width;
+    int64_t strip;          /* rows of a whole one */
     float scale;            /* 1 / sqrt(width) */
     double rate;            /* of dropout */
     uint64_t key;           /* of the sample's mask */
@@ -77,6 +84,7 @@ static head_view view_head(const attention *all, int64_t task)
         .v = head_of(all->qkv, all, task, 3, 2),
         .T = all->T,
         .width = all->width,
+        .strip = ls__attention_strip(all->qkv.format, all->T),
         .scale = 1 / sqrtf((float)all->width),
         .rate = rate,
         .key = rate > 0 ? all->dropout.key[task / all->heads] : 0,
@@ -101,31 +109,32 @@ static ls__matrix transposed(ls__matrix x)
 /* Where the format is FP32, a strip is multiplied where it was computed; else in narrowed copies.
  */
 typedef struct room {
-    float *scores;                 /* (STRIP, columns), then probabilities */
-    float *d_scores;               /* (STRIP, columns) the gradient of either; backward only */
+    float *scores;                 /* (rows of a strip, columns), then probabilities */
+    float *d_scores;               /* the same of the gradient of either; backward only */
     float *kept;                   /* (columns) a row of dropout's mask: 0 or 1 / (1 - rate) */
     ls__values weights, d_weights; /* scores and d_scores in the format */
     float *d_k, *d_v;              /* (T, width), to add to; backward and not FP32 only */
     float *product;                /* for ls__product */
 } room;
 
-static int64_t strip_floats(int64_t T)
+static int64_t strip_floats(ls__format format, int64_t T)
 {
-    return less(T, STRIP) * round_up(T);
+    return less(T, ls__attention_strip(format, T)) * round_up(T);
 }
 
 int64_t ls__attention_scratch(ls__format format, int64_t T, int64_t head_width)
 {
-    int64_t floats = 2 * strip_floats(T) + round_up(T);
+    int64_t strip = strip_floats(format, T);
+    int64_t floats = 2 * strip + round_up(T);
 
     if (format == LS__F32)
         return floats;
-    return floats + strip_floats(T) + 2 * round_up(T * head_width) + ls__product_scratch(format);
+    return floats + strip + 2 * round_up(T * head_width) + ls__product_scratch(format);
 }
 
 static room lay_out(ls__scratch scratch, int thread, ls__format format, const head_view *head)
 {
-    int64_t strip = strip_floats(head->T);
+    int64_t strip = strip_floats(format, head->T);
     room r = {.scores = ls__scratch_of(scratch, thread)};
 
     assert(scratch.floats >= ls__attention_scratch(format, head->T, head->width));
@@ -151,9 +160,9 @@ typedef struct strip {
     int64_t stride;  /* the columns made up to whole lanes */
 } strip;
 
-static strip strip_at(int64_t first, int64_t T)
+static strip strip_at(int64_t first, const head_view *head)
 {
-    int64_t rows = less(T - first, STRIP);
+    int64_t rows = less(head->T - first, head->strip);
 
     return (strip){first, rows, first + rows, round_up(first + rows)};
 }
@@ -341,8 +350,8 @@ static void forward_head(void *context, int64_t task, int thread)
     float *largest = pass->statistics + task * all->T;
     float *inverse = largest + all->batch * all->heads * all->T;
 
-    for (int64_t first = 0; first < all->T; first += STRIP) {
-        strip s = strip_at(first, all->T);
+    for (int64_t first = 0; first < head.T; first += head.strip) {
+        strip s = strip_at(first, &head);
 
         scores(r.scores, head.q, head.k, &s, &head, &r);
         find_largest(largest + first, &s, &head, &r);
@@ -398,8 +407,8 @@ static void backward_head(void *context, int64_t task, int thread)
     const float *largest = pass->statistics + task * all->T;
     const float *inverse = largest + all->batch * all->heads * all->T;
 
-    for (int64_t first = (all->T - 1) / STRIP * STRIP; first >= 0; first -= STRIP) {
-        strip s = strip_at(first, all->T);
+    for (int64_t first = (head.T - 1) / head.strip * head.strip; first >= 0; first -= head.strip) {
+        strip s = strip_at(first, &head);
 
         scores(r.scores, head.q, head.k, &s, &head, &r);
         probabilities_again(largest + first, inverse + first, &s, &head, &r);

@@ -1,4 +1,4 @@
-/* What attention and cross-entropy share: the exponentials of a row, safe from overflow. */
+/* The exponentials of a row, safe from overflow. */
 #ifndef LS_MATH_SOFTMAX_H
 #define LS_MATH_SOFTMAX_H
 

@@ -24,28 +24,35 @@ static double mlp_flops(const ls__plan_run *run)
     return 2 * (products + 3.0 * (double)(from * run->classes));
 }
 
-/* Elements of a head's (T, T) scores that attention computes: the rows of each strip, as far as the
- * strip reaches. */
-static double computed_scores(int64_t T)
+/* Rows of scores that attention computes at a time: ls__attention_strip of math/ops.h. */
+static int64_t attention_strip(const ls__plan_run *run)
 {
-    int64_t strips = T / LS__PLAN_STRIP;
-    int64_t whole = LS__PLAN_STRIP * LS__PLAN_STRIP * (strips * (strips + 1) / 2);
+    return run->format == LS__PLAN_F32 && run->context <= 256 ? 32 : 64;
+}
 
-    return (double)(whole + T % LS__PLAN_STRIP * T);
+/* Elements of a head's (T, T) scores that are computed: the rows of each strip, as far as the strip
+ * reaches. */
+static double computed_scores(const ls__plan_run *run)
+{
+    int64_t T = run->context;
+    int64_t rows = attention_strip(run);
+    int64_t whole = T / rows;
+
+    return (double)(rows * rows * (whole * (whole + 1) / 2) + T % rows * T);
 }
 
 /* Of one sequence and layer: two products forward; backward those of four gradients, and one again
  * that forward has not kept. */
 static double attention_flops(const ls__plan_run *run)
 {
-    return 7 * 2 * computed_scores(run->context) * (double)run->width;
+    return 7 * 2 * computed_scores(run) * (double)run->width;
 }
 
 /* Of one sequence: forward again of all layers but the last, without the product after GELU. */
 static double recomputed_flops(const ls__plan_run *run)
 {
     double squares = 2 * (double)run->context * (double)(run->width * run->width);
-    double attention = 2 * 2 * computed_scores(run->context) * (double)run->width;
+    double attention = 2 * 2 * computed_scores(run) * (double)run->width;
 
     return (double)(run->layers - 1) * ((3 + 1 + 4) * squares + attention);
 }

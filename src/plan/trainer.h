@@ -32,9 +32,6 @@
 /* Elements that the trainer never splits between ranks: LS__REDUCE_UNIT of train/reduce.h. */
 enum { LS__PLAN_UNIT = 256 };
 
-/* Rows of scores that the trainer's attention has in hand: LS__ATTENTION_STRIP of math/ops.h. */
-enum { LS__PLAN_STRIP = 64 };
-
 /* A run's flags, resolved, and what its dataset says. */
 typedef struct ls__plan_run {
     /* --model mlp where hidden_count > 0, else gpt */

@@ -17,7 +17,7 @@ static int count(const char *text, const char *part)
     return found;
 }
 
-/* Eight rows of memory and three of steps for each of six configurations. */
+/* Ten rows of memory and three of steps for each of six configurations. */
 static void test_memory_operations_and_bytes(void **state)
 {
     static char json[1 << 18];
@@ -31,10 +31,10 @@ static void test_memory_operations_and_bytes(void **state)
                        .timeout_s = 120},
         &p);
     assert_exit(p, 0);
-    assert_int_equal(count(p.out, " ok\n"), 11 * CONFIGURATIONS);
+    assert_int_equal(count(p.out, " ok\n"), 13 * CONFIGURATIONS);
     assert_non_null(strstr(p.out, "every row is within its bar"));
     assert_ok(ls__file_read_text(path, json, sizeof json));
-    assert_int_equal(count(json, "\"verdict\": \"ok\""), 11 * CONFIGURATIONS);
+    assert_int_equal(count(json, "\"verdict\": \"ok\""), 13 * CONFIGURATIONS);
     assert_int_equal(count(json, "\"predicted_step_seconds\": null"), 3 * CONFIGURATIONS);
     assert_non_null(strstr(json, "\"outside\": 0"));
     ls__process_free(&p);

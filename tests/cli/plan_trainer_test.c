@@ -5,6 +5,8 @@
 #include <string.h>
 
 #include "base/file.h"
+#include "math/ops.h"
+#include "nn/model.h"
 #include "plan/trainer.h"
 #include "support/test.h"
 #include "support/training.h"
@@ -57,12 +59,16 @@ static double sent_bytes(const char *run)
     return strtod(at + strlen(key), NULL);
 }
 
-static double predicted_bytes(const ls__plan_run *run)
+static double predicted_bytes(ls__plan_run run)
 {
     int64_t booked[LS__CATEGORY_COUNT];
     int64_t sum = 0;
 
-    ls__plan_run_memory(run, booked);
+    run.scratch =
+        ls__model_scratch_bytes(LS__F32, 1, 4 * run.width, run.classes,
+                                ls__attention_scratch(LS__F32, run.context, run.width / run.heads),
+                                ls__ops_shared(run.micro_batch * run.context, run.width));
+    ls__plan_run_memory(&run, booked);
     for (ls__category category = 0; category < LS__CATEGORY_COUNT; category++)
         sum += booked[category];
     return (double)sum;
@@ -78,7 +84,7 @@ static void compare(const char *name, ls__plan_run run, const char *const *flags
         &result);
     assert_exit(result, 0);
     double printed = printed_bytes(result.err);
-    double predicted = predicted_bytes(&run);
+    double predicted = predicted_bytes(run);
     assert_near(predicted / printed, 1, 0.01);
     assert_near(sent_bytes(folder), (double)ls__plan_run_sent_bytes(&run), 0);
     ls__figure("%s: %.0f bytes of memory predicted, %.0f printed; bytes sent equal", name,

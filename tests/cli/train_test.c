@@ -438,9 +438,9 @@ static void test_refusals(void **state)
     refuses("tokens", "--data", tiny_data, NULL);
     refuses("needs 1032 training tokens, and there are 32", "--data", tiny_data, "--context", "8",
             "--batch", "1024", NULL);
-    /* Batch x heads x context x context is 2^34 floats: refused before any is taken. */
-    refuses("activations need 7", "--data", long_data, "--context", "32768", "--batch", "8",
-            "--heads", "16", "--width", "16", "--layers", "1", NULL);
+    /* 64 layers of 2^18 rows of 16 x 512 floats and more: refused before any is taken. */
+    refuses("activations need", "--data", long_data, "--context", "32768", "--batch", "16",
+            "--micro-batch", "8", "--heads", "16", "--width", "512", "--layers", "64", NULL);
     refuses("need", "--data", text_data, "--layers", "400", "--width", "8192", NULL);
 }
 

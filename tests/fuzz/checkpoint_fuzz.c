@@ -131,6 +131,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t count)
     char path[LS__PATH_SIZE];
     char found[LS__PATH_SIZE];
     const char *folder = ls__test_folder();
+    int64_t *steps = NULL;
+    int64_t found_steps = 0;
 
     if (count == 0)
         return 0;
@@ -139,7 +141,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t count)
     bool damaged = bytes[0] >= DAMAGE;
     if (damaged)
         damage(path, 4 * (bytes[0] - DAMAGE));
-    assert(ls__checkpoint_any(folder));
+    assert(ls__checkpoint_steps(folder, &steps, &found_steps) == LS_OK);
+    assert(found_steps == 1 && steps[0] == STEP);
+    free(steps);
     ls_status status = ls__checkpoint_latest(folder, found);
     assert(status == (damaged ? LS_BAD_INPUT : LS_OK));
     use_checkpoint(path);

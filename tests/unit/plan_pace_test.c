@@ -43,12 +43,15 @@ static void test_flops(void **state)
 }
 
 /* A product for the output and each gradient, of a token with each weight; and seven of a head's
- * rows for each score that strips of 64 rows compute. */
+ * rows for each score that strips of 32 or 64 rows compute. */
 static void test_flops_of_a_gpt(void **state)
 {
     static const struct {
         int64_t context, scores;
-    } of[] = {{1, 1}, {50, 50 * 50}, {64, 64 * 64}, {130, 64 * 64 + 64 * 128 + 2 * 130}};
+    } of[] = {{1, 1},
+              {32, 32 * 32},
+              {66, 32 * 32 + 32 * 64 + 2 * 66},
+              {320, 64 * (64 + 128 + 192 + 256 + 320)}};
     ls__plan_run gpt = {.layers = 3,
                         .heads = 2,
                         .width = 10,
