@@ -1,5 +1,5 @@
 /* lockstep verify: the same training on several numbers of ranks, by several algorithms, in several
- * buckets, sharded or not: one chain of digests, or not. */
+ * buckets, sharded or not, on other threads: one chain of digests, or not. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -81,6 +81,7 @@ static void make_table(ls__option_table *table, ls__option *rows)
 
 typedef struct variant {
     int64_t ranks;
+    int64_t threads;
     int algorithm;
     int64_t bucket;
     bool sharded;
@@ -111,6 +112,7 @@ static ls_status run_variant(const verify_settings *settings, const variant *v, 
 
     of_run = settings->train;
     of_run.allreduce = v->algorithm;
+    of_run.threads = v->threads;
     of_run.bucket = v->bucket;
     of_run.shard_optimizer = v->sharded;
     of_run.reduce = v->reduce;
@@ -174,6 +176,9 @@ static int list_variants(const verify_settings *settings, variant base, variant 
     v.bucket = base.bucket;
     v.sharded = !base.sharded;
     add_variant(list, &count, v);
+    v.sharded = base.sharded;
+    v.threads = base.threads > 1 ? 1 : 2;
+    add_variant(list, &count, v);
     return count;
 }
 
@@ -197,8 +202,9 @@ static void print_row(const variant *v, const outcome *o, const outcome *referen
 
     snprintf(steps, sizeof steps, "%lld/%lld", (long long)steps_in_common(reference, o),
              (long long)o->steps);
-    printf("%5lld  %-9s  %-6s  %9s  %-7s  %12.8f  %11s  %10.3g  %s\n", (long long)v->ranks,
-           ls__train_allreduce_name(v->algorithm), v->reduce == LS__REDUCE_EXACT ? "exact" : "f32",
+    printf("%5lld  %7lld  %-9s  %-6s  %9s  %-7s  %12.8f  %11s  %10.3g  %s\n", (long long)v->ranks,
+           (long long)v->threads, ls__train_allreduce_name(v->algorithm),
+           v->reduce == LS__REDUCE_EXACT ? "exact" : "f32",
            v->bucket > 0 ? ls__format_bytes(bucket, sizeof bucket, v->bucket) : "measured",
            v->sharded ? "yes" : "no", o->loaded.info.loss, steps, comparison->largest,
            o == reference          ? "reference"
@@ -277,13 +283,15 @@ static ls_status judge(const verify_settings *settings, const findings *f)
 static ls_status run_table(const verify_settings *settings, const char *folder, findings *f)
 {
     static variant list[VARIANTS_MAX];
-    variant base = {.algorithm = settings->train.allreduce,
+    variant base = {.threads = settings->train.threads,
+                    .algorithm = settings->train.allreduce,
                     .bucket = settings->train.bucket,
                     .sharded = settings->train.shard_optimizer,
                     .reduce = settings->train.reduce};
     int count = list_variants(settings, base, list);
 
-    printf("ranks  algorithm  reduce     bucket  sharded    final loss  equal steps  difference  "
+    printf("ranks  threads  algorithm  reduce     bucket  sharded    final loss  equal steps  "
+           "difference  "
            "same bits\n");
     for (int i = 0; i < count; i++)
         LS_TRY(run_row(settings, &list[i], folder, i, f));

@@ -102,7 +102,7 @@ static double difference_of(const char *table)
     const char *row = strstr(table, "\n    4  ");
 
     assert_non_null(row);
-    assert_int_equal(sscanf(row, " 4 %*s %*s %*s %*s %*s %*s %*s %lf", &difference), 1);
+    assert_int_equal(sscanf(row, " 4 %*s %*s %*s %*s %*s %*s %*s %*s %lf", &difference), 1);
     return difference;
 }
 
