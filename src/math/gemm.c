@@ -49,13 +49,6 @@ void ls__gemm(ls__op op_a, ls__op op_b, int64_t m, int64_t n, int64_t k, float a
 
 /* ---- products of any format ---- */
 
-/* op(X)'s rows `row` .. and columns `column` ..: where they begin. */
-static ls__values block_of(ls__matrix x, int64_t row, int64_t column)
-{
-    return ls__from(x.values,
-                    x.op == LS__TRANSPOSED ? column * x.stride + row : row * x.stride + column);
-}
-
 /* The block of X that op(X)'s rows .. and columns .. are, as X has it: FP32, without gaps. Returns
  * its stride. */
 static int64_t widen_block(float *out, ls__matrix x, int64_t row, int64_t column, int64_t rows,
@@ -64,7 +57,7 @@ static int64_t widen_block(float *out, ls__matrix x, int64_t row, int64_t column
     bool turned = x.op == LS__TRANSPOSED;
     int64_t count = turned ? columns : rows;
     int64_t length = turned ? rows : columns;
-    ls__values from = block_of(x, row, column);
+    ls__values from = ls__matrix_from(x, row, column).values;
 
     for (int64_t r = 0; r < count; r++)
         ls__widen(out + r * length, ls__from(from, r * x.stride), length);

@@ -33,6 +33,14 @@ typedef struct ls__matrix {
     ls__op op; /* how it is to be read */
 } ls__matrix;
 
+/* op(X) from a row and a column on. */
+static inline ls__matrix ls__matrix_from(ls__matrix x, int64_t row, int64_t column)
+{
+    int64_t offset = x.op == LS__TRANSPOSED ? column * x.stride + row : row * x.stride + column;
+
+    return (ls__matrix){ls__from(x.values, offset), x.stride, x.op};
+}
+
 /* Products that are widened are cut into tiles of so many rows and columns, and those into blocks
  * of so much depth. */
 enum { LS__PRODUCT_ROWS = 256, LS__PRODUCT_COLUMNS = 512, LS__PRODUCT_DEPTH = 1024 };

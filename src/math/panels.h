@@ -6,10 +6,8 @@
 #include "math/format.h"
 #include "math/scratch.h"
 
-enum {
-    LS__CHUNK = 8192,       /* values that a task works on in one go: they stay in a near cache */
-    LS__PRODUCT_PANEL = 256 /* the most rows of a product that are one task */
-};
+/* Values that a task works on in one go: they stay in a near cache. */
+enum { LS__CHUNK = 8192 };
 
 /* Rows of a panel whose values make up a chunk; at least 1. */
 static inline int64_t ls__panel_rows(int64_t width)
