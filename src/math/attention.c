@@ -19,12 +19,8 @@
  * Backward computes a strip's probabilities again, by the same operations on the same shapes, so
  * that forward keeps two numbers a row and no matrix.
  *
- * The fewer rows, the less is computed above the diagonal; but each strip's products pack all keys
- * and values again, and each call of them costs a microsecond in BF16. */
-int64_t ls__attention_strip(ls__format format, int64_t T)
-{
-    return format == LS__F32 && T <= 256 ? 32 : 64;
-}
+ * The fewer rows, the less is computed above the diagonal, and the more calls there are. */
+enum { STRIP = LS__ATTENTION_STRIP };
 
 static int64_t less(int64_t a, int64_t b)
 {
@@ -47,7 +43,6 @@ static void set(float *x, float value, int64_t count)
 typedef struct head_view {
     ls__matrix q, k, v; /* (T, width) */
     int64_t T, width;
-    int64_t strip;          /* rows of a whole one */
     float scale;            /* 1 / sqrt(width) */
     double rate;            /* of dropout */
     uint64_t key;           /* of the sample's mask */
@@ -84,7 +79,6 @@ static head_view view_head(const attention *all, int64_t task)
         .v = head_of(all->qkv, all, task, 3, 2),
         .T = all->T,
         .width = all->width,
-        .strip = ls__attention_strip(all->qkv.format, all->T),
         .scale = 1 / sqrtf((float)all->width),
         .rate = rate,
         .key = rate > 0 ? all->dropout.key[task / all->heads] : 0,
@@ -117,14 +111,14 @@ typedef struct room {
     float *product;                /* for ls__product */
 } room;
 
-static int64_t strip_floats(ls__format format, int64_t T)
+static int64_t strip_floats(int64_t T)
 {
-    return less(T, ls__attention_strip(format, T)) * round_up(T);
+    return less(T, STRIP) * round_up(T);
 }
 
 int64_t ls__attention_scratch(ls__format format, int64_t T, int64_t head_width)
 {
-    int64_t strip = strip_floats(format, T);
+    int64_t strip = strip_floats(T);
     int64_t floats = 2 * strip + round_up(T);
 
     if (format == LS__F32)
@@ -134,7 +128,7 @@ int64_t ls__attention_scratch(ls__format format, int64_t T, int64_t head_width)
 
 static room lay_out(ls__scratch scratch, int thread, ls__format format, const head_view *head)
 {
-    int64_t strip = strip_floats(format, head->T);
+    int64_t strip = strip_floats(head->T);
     room r = {.scores = ls__scratch_of(scratch, thread)};
 
     assert(scratch.floats >= ls__attention_scratch(format, head->T, head->width));
@@ -162,7 +156,7 @@ typedef struct strip {
 
 static strip strip_at(int64_t first, const head_view *head)
 {
-    int64_t rows = less(head->T - first, head->strip);
+    int64_t rows = less(head->T - first, STRIP);
 
     return (strip){first, rows, first + rows, round_up(first + rows)};
 }
@@ -176,16 +170,16 @@ static ls__matrix strip_matrix(ls__values values, const strip *s)
 static void scores(float *out, ls__matrix a, ls__matrix b, const strip *s, const head_view *head,
                    const room *r)
 {
-    ls__product(strip_matrix(ls__floats(out), s), rows_from(a, s->first), transposed(b), s->rows,
-                s->columns, head->width, NULL, false, r->product);
+    ls__small_product(strip_matrix(ls__floats(out), s), rows_from(a, s->first), transposed(b),
+                      s->rows, s->columns, head->width, false, r->product);
 }
 
 /* The strip's rows of out = weights b. */
 static void weigh(ls__matrix out, ls__values weights, ls__matrix b, const strip *s,
                   const head_view *head, const room *r)
 {
-    ls__product(rows_from(out, s->first), strip_matrix(weights, s), b, s->rows, head->width,
-                s->columns, NULL, false, r->product);
+    ls__small_product(rows_from(out, s->first), strip_matrix(weights, s), b, s->rows, head->width,
+                      s->columns, false, r->product);
 }
 
 /* sum += weights^T b. The last strip, which reaches all rows of the sum, comes first and finds
@@ -193,8 +187,8 @@ static void weigh(ls__matrix out, ls__values weights, ls__matrix b, const strip 
 static void add_weighed(ls__matrix sum, ls__values weights, ls__matrix b, const strip *s,
                         const head_view *head, const room *r)
 {
-    ls__product(sum, transposed(strip_matrix(weights, s)), rows_from(b, s->first), s->columns,
-                head->width, s->rows, NULL, s->columns < head->T, r->product);
+    ls__small_product(sum, transposed(strip_matrix(weights, s)), rows_from(b, s->first), s->columns,
+                      head->width, s->rows, s->columns < head->T, r->product);
 }
 
 /* ---- softmax of a strip ----
@@ -350,7 +344,7 @@ static void forward_head(void *context, int64_t task, int thread)
     float *largest = pass->statistics + task * all->T;
     float *inverse = largest + all->batch * all->heads * all->T;
 
-    for (int64_t first = 0; first < head.T; first += head.strip) {
+    for (int64_t first = 0; first < head.T; first += STRIP) {
         strip s = strip_at(first, &head);
 
         scores(r.scores, head.q, head.k, &s, &head, &r);
@@ -407,7 +401,7 @@ static void backward_head(void *context, int64_t task, int thread)
     const float *largest = pass->statistics + task * all->T;
     const float *inverse = largest + all->batch * all->heads * all->T;
 
-    for (int64_t first = (head.T - 1) / head.strip * head.strip; first >= 0; first -= head.strip) {
+    for (int64_t first = (head.T - 1) / STRIP * STRIP; first >= 0; first -= STRIP) {
         strip s = strip_at(first, &head);
 
         scores(r.scores, head.q, head.k, &s, &head, &r);

@@ -9,7 +9,7 @@
 #include "base/clock.h"
 #include "base/profile.h"
 #include "base/threads.h"
-#include "math/gemm_bf16.h"
+#include "math/gemm_onednn.h"
 
 static atomic_llong flops;
 
@@ -151,6 +151,18 @@ void ls__product(ls__matrix c, ls__matrix a, ls__matrix b, int64_t m, int64_t n,
     }
 }
 
+void ls__small_product(ls__matrix c, ls__matrix a, ls__matrix b, int64_t m, int64_t n, int64_t k,
+                       bool adds, float *scratch)
+{
+    if (a.values.format != LS__F32 || !ls__onednn_native()) {
+        ls__product(c, a, b, m, n, k, NULL, adds, scratch);
+        return;
+    }
+    double began = product_begins(m, n, k);
+    ls__onednn_product(c, a, b, m, n, k, adds);
+    product_ends(began);
+}
+
 int64_t ls__gemm_flops(void)
 {
     return flops;
@@ -171,6 +183,11 @@ const char *ls__gemm_engine(ls__format format)
     if (format == LS__BF16 && ls__bf16_native())
         return ls__bf16_engine();
     return format == LS__F32 ? "OpenBLAS sgemm" : "widened panels, OpenBLAS sgemm";
+}
+
+const char *ls__gemm_small_engine(void)
+{
+    return ls__onednn_native() ? ls__onednn_isa() : "OpenBLAS sgemm";
 }
 
 const char *ls__gemm_library(void)

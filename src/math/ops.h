@@ -102,7 +102,7 @@ typedef struct ls__attention_dropout {
 } ls__attention_dropout;
 
 /* Rows of the (T, T) matrix of scores that attention has in hand at a time. */
-int64_t ls__attention_strip(ls__format format, int64_t T);
+enum { LS__ATTENTION_STRIP = 64 };
 
 /* Floats of scratch that attention needs of each thread. */
 int64_t ls__attention_scratch(ls__format format, int64_t T, int64_t head_width);

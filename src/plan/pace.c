@@ -24,21 +24,17 @@ static double mlp_flops(const ls__plan_run *run)
     return 2 * (products + 3.0 * (double)(from * run->classes));
 }
 
-/* Rows of scores that attention computes at a time: ls__attention_strip of math/ops.h. */
-static int64_t attention_strip(const ls__plan_run *run)
-{
-    return run->format == LS__PLAN_F32 && run->context <= 256 ? 32 : 64;
-}
+/* Rows of scores that attention computes at a time: LS__ATTENTION_STRIP of math/ops.h. */
+enum { STRIP = 64 };
 
 /* Elements of a head's (T, T) scores that are computed: the rows of each strip, as far as the strip
  * reaches. */
 static double computed_scores(const ls__plan_run *run)
 {
     int64_t T = run->context;
-    int64_t rows = attention_strip(run);
-    int64_t whole = T / rows;
+    int64_t whole = T / STRIP;
 
-    return (double)(rows * rows * (whole * (whole + 1) / 2) + T % rows * T);
+    return (double)(STRIP * STRIP * (whole * (whole + 1) / 2) + T % STRIP * T);
 }
 
 /* Of one sequence and layer: two products forward; backward those of four gradients, and one again

@@ -83,7 +83,7 @@ typedef struct machine {
     char version[WORD];
     char core[WORD];
     char library[LIBRARY];
-    char engine[WORD]; /* of products in the run's precision */
+    char engine[WORD]; /* of products in the run's precision, and of attention's */
     ls__canary canary;
 } machine;
 
@@ -95,7 +95,7 @@ static const struct aspect {
     {"version of lockstep", "install one version on all hosts"},
     {"OpenBLAS core", "set OPENBLAS_CORETYPE to one core that all hosts have"},
     {"build of OpenBLAS", "install one build on all hosts"},
-    {"engine of products", "set ONEDNN_MAX_CPU_ISA to what all hosts have, or --precision f32"},
+    {"engine of products", "set ONEDNN_MAX_CPU_ISA to what all hosts have"},
     {"digest of the initial weights", "use one build, C library and kind of processor"},
     {"digest of a test forward pass", "use one build, C library and kind of processor"},
     {"digest of a test backward pass", "use one build, C library and kind of processor"},
@@ -118,7 +118,8 @@ static machine describe(const ls__canary *canary, ls__format precision)
     snprintf(mine.version, sizeof mine.version, "%s", LS__VERSION);
     snprintf(mine.core, sizeof mine.core, "%s", ls__gemm_core());
     snprintf(mine.library, sizeof mine.library, "%s", ls__gemm_library());
-    snprintf(mine.engine, sizeof mine.engine, "%s", ls__gemm_engine(precision));
+    snprintf(mine.engine, sizeof mine.engine, "%s, attention %s", ls__gemm_engine(precision),
+             ls__gemm_small_engine());
     return mine;
 }
 

@@ -149,6 +149,25 @@ static void test_two_engines_of_bf16_are_refused(void **state)
     assert_false(ls__path_exists(run));
 }
 
+/* Attention's products in FP32 are oneDNN's too, where it has kernels. */
+static void test_two_engines_of_attention_are_refused(void **state)
+{
+    const char *run = ls__test_path("attention");
+    const char *arguments[] = {"train", "--data", data, "--run", run, SMALL, "--steps", "3", NULL};
+    ls__process p;
+
+    (void)state;
+    if (strncmp(ls__gemm_small_engine(), "oneDNN", 6) != 0)
+        skip();
+    run_with_variable(&p, "ONEDNN_MAX_CPU_ISA=SSE41", arguments);
+    assert_exit(p, 2);
+    assert_one_line(p, "not the same bits on rank 1 (");
+    assert_one_line(p, ls__gemm_small_engine());
+    assert_one_line(p, "set ONEDNN_MAX_CPU_ISA");
+    ls__process_free(&p);
+    assert_false(ls__path_exists(run));
+}
+
 /* FP32 sums promise no bits: a warning. */
 static void test_ranks_on_two_cores_under_f32(void **state)
 {
@@ -369,6 +388,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_ranks_on_two_cores_are_refused),
         cmocka_unit_test(test_two_engines_of_bf16_are_refused),
+        cmocka_unit_test(test_two_engines_of_attention_are_refused),
         cmocka_unit_test(test_ranks_on_two_cores_under_f32),
         cmocka_unit_test(test_evaluation_on_two_cores_is_refused),
         cmocka_unit_test(test_resuming_on_another_core_warns),

@@ -11,7 +11,7 @@
 #include "support/test.h"
 
 /* Rows of a strip in the reduced formats, and in FP32 beyond 256; below, half as many. */
-enum { STRIP = 64 };
+enum { STRIP = LS__ATTENTION_STRIP };
 
 typedef struct shape {
     int64_t batch, T, heads, width; /* of a head */
@@ -254,7 +254,7 @@ static void test_operations(void **state)
     ls__seed_tensors(ls__test_seed(20240523));
     for (int i = 0; i < SHAPES; i++) {
         const shape *s = &shapes[i];
-        int64_t strip = s->T <= 256 ? STRIP / 2 : STRIP;
+        int64_t strip = STRIP;
         int64_t elements = 0;
         int64_t before = ls__gemm_flops();
 

@@ -43,15 +43,14 @@ static void test_flops(void **state)
 }
 
 /* A product for the output and each gradient, of a token with each weight; and seven of a head's
- * rows for each score that strips of 32 or 64 rows compute. */
+ * rows for each score that strips of 64 rows compute. Recomputation: forward of two of
+ * the layers once more, up to GELU. */
 static void test_flops_of_a_gpt(void **state)
 {
     static const struct {
         int64_t context, scores;
-    } of[] = {{1, 1},
-              {32, 32 * 32},
-              {66, 32 * 32 + 32 * 64 + 2 * 66},
-              {320, 64 * (64 + 128 + 192 + 256 + 320)}};
+    } of[] = {
+        {1, 1}, {32, 32 * 32}, {66, 64 * 64 + 2 * 66}, {320, 64 * (64 + 128 + 192 + 256 + 320)}};
     ls__plan_run gpt = {.layers = 3,
                         .heads = 2,
                         .width = 10,
@@ -66,6 +65,10 @@ static void test_flops_of_a_gpt(void **state)
         double weights = 3 * 12 * 10 * 10 + 7 * 10;
         double products = 3 * weights * (double)gpt.context + 3 * 7 * 10 * (double)of[i].scores;
         assert_near(ls__plan_run_flops(&gpt), 4 * 2 * products, 0);
+        ls__plan_run again = gpt;
+        again.recompute = true;
+        products += 2 * (8 * 10 * 10 * (double)gpt.context + 2 * 10 * (double)of[i].scores);
+        assert_near(ls__plan_run_flops(&again), 4 * 2 * products, 0);
     }
 }
 

@@ -1,6 +1,6 @@
 /* oneDNN compiles a primitive for each shape of product, which takes a millisecond or less; each
  * thread keeps those that it has used. */
-#include "math/gemm_bf16.h"
+#include "math/gemm_onednn.h"
 
 #include <oneapi/dnnl/dnnl.h>
 #include <pthread.h>
@@ -230,9 +230,40 @@ void ls__bf16_product(ls__matrix c, ls__matrix a, ls__matrix b, int64_t m, int64
     }
 }
 
+/* ---- FP32 ---- */
+
+bool ls__onednn_native(void)
+{
+    return (dnnl_get_effective_cpu_isa() & dnnl_cpu_isa_avx2) == dnnl_cpu_isa_avx2;
+}
+
+const char *ls__onednn_isa(void)
+{
+    dnnl_cpu_isa_t isa = dnnl_get_effective_cpu_isa();
+
+    return (isa & dnnl_cpu_isa_avx512_core) == dnnl_cpu_isa_avx512_core ? "oneDNN AVX512"
+                                                                        : "oneDNN AVX2";
+}
+
+static char letter_of(ls__matrix x)
+{
+    return x.op == LS__TRANSPOSED ? 'T' : 'N';
+}
+
+void ls__onednn_product(ls__matrix c, ls__matrix a, ls__matrix b, int64_t m, int64_t n, int64_t k,
+                        bool adds)
+{
+    omp_set_num_threads(1);
+    if (dnnl_sgemm(letter_of(a), letter_of(b), m, n, k, 1, a.values.at, a.stride, b.values.at,
+                   b.stride, adds ? 1 : 0, c.values.at, c.stride) == dnnl_success)
+        return;
+    atomic_store(&failed, true);
+    spoil(c, m, n);
+}
+
 ls_status ls__gemm_failed(void)
 {
     LS_FAIL_IF(atomic_load(&failed), LS_NO_MEMORY,
-               "oneDNN could not set up a BF16 product: free memory, or use --precision f32");
+               "oneDNN could not set up a product: free memory, or use a smaller model");
     return LS_OK;
 }
