@@ -65,7 +65,8 @@ void ls__small_product(ls__matrix c, ls__matrix a, ls__matrix b, int64_t m, int6
 /* Floating-point operations of all products so far, 2 m n k each. */
 int64_t ls__gemm_flops(void);
 
-/* Sets one BLAS thread in this process. Call it once, before the first product. */
+/* Sets one BLAS thread in this process and lets the libraries set themselves up, so that what they
+ * take for that is not counted as a run's. Call it once, before the first product. */
 void ls__gemm_start(void);
 
 /* LS_NO_MEMORY where oneDNN failed in a product since the start: the results are NaN. */
