@@ -17,8 +17,9 @@
 #include "train/run_folder.h"
 
 enum {
-    COUNTS = 3,      /* of ranks */
-    STRETCH = 8, STEPS_MAX = 256, /* of a run */
+    COUNTS = 3, /* of ranks */
+    STRETCH = 8,
+    STEPS_MAX = 256, /* of a run */
     FLAGS_MAX = 16,
     TEXT = 200000, /* bytes */
     IMAGES = 2000,
@@ -60,7 +61,7 @@ static const ls__option_table table = {
     .option = options,
     .count = sizeof options / sizeof options[0],
     .notes =
-        "Six small models are trained on 1, 2 and 4 ranks. All figures are rank 0's. Memory is "
+        "Seven small models are trained on 1, 2 and 4 ranks. All figures are rank 0's. Memory is "
         "the\n"
         "trainer's own ledger (src/plan/trainer.h); its total is compared with what the process\n"
         "grew by in set-up. A step's time is predicted (src/plan/pace.h) from the speed of the\n"
@@ -84,6 +85,8 @@ static const configuration configurations[] = {
      {"width", "320", "heads", "5", "layers", "2", "context", "128", "batch", "8",
       "shard-optimizer", "true"}},
     {"gpt_f32", {"width", "384", "layers", "2", "batch", "16", "reduce", "f32"}},
+    {"gpt_bf16",
+     {"width", "384", "layers", "2", "context", "128", "batch", "16", "precision", "bf16"}},
     {"mlp_exact", {"model", "mlp", "hidden", "1024,1024", "batch", "512"}},
     {"mlp_exact_sgd_sharded",
      {"model", "mlp", "hidden", "1536,512,512", "batch", "256", "optimizer", "sgd",

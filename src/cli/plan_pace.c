@@ -24,7 +24,7 @@
 #include "optim/clip.h"
 #include "optim/optimizer.h"
 
-enum { REPEATS = 7, NORMALS = 4096 };
+enum { REPEATS = 7, NORMALS = 4096, FLOAT = sizeof(float) };
 
 static const double least_seconds = 0.5; /* to repeat, or more */
 
@@ -60,9 +60,17 @@ static float *piece(pool *from, int64_t count)
     return from->data + from->used - count;
 }
 
-static ls__values values(pool *from, int64_t count)
+static ls__format format_of(const ls__plan_run *run)
 {
-    return ls__floats(piece(from, count));
+    return (ls__format)run->format;
+}
+
+static ls__values values(const bench *b, pool *from, int64_t count)
+{
+    ls__format format = format_of(b->run);
+    int64_t floats = (count * ls__value_bytes(format) + FLOAT - 1) / FLOAT;
+
+    return (ls__values){piece(from, floats), format};
 }
 
 static void fill(float *data, int64_t count)
@@ -70,6 +78,16 @@ static void fill(float *data, int64_t count)
     for (int64_t i = 0; i < count; i++)
         data[i] = i < NORMALS ? 0.1F * (float)ls__normal(1, LS__STREAM_INIT, (uint64_t)i)
                               : data[i - NORMALS];
+}
+
+/* Numbers of 16 bits twice over: two of them are one of 32 that is about as large. */
+static void fill_reduced(ls__values data, int64_t floats)
+{
+    float normals[NORMALS];
+
+    fill(normals, NORMALS);
+    for (int64_t i = 0; i < 2 * floats; i += NORMALS)
+        ls__narrow(ls__from(data, i), normals, 2 * floats - i < NORMALS ? 2 * floats - i : NORMALS);
 }
 
 static ls_status take_pool(bench *b, pool *taken, int64_t size)
@@ -86,14 +104,17 @@ static int64_t rows_of(const ls__plan_run *run)
 static ls_status take_scratch(bench *b)
 {
     const ls__plan_run *run = b->run;
-    ls__scratch *scratch = &b->scratch;
+    bool is_gpt = run->hidden_count == 0;
+    int64_t attention =
+        is_gpt ? ls__attention_scratch(format_of(run), run->context, run->width / run->heads) : 0;
+    int64_t rows = ls__ops_scratch(
+        format_of(run), is_gpt && 4 * run->width > run->classes ? 4 * run->width : run->classes);
 
-    if (run->hidden_count > 0)
-        return LS_OK;
-    scratch->floats = ls__attention_scratch(LS__F32, run->context, run->width / run->heads);
-    LS_TRY(ls__arena_take(b->arena, LS__SCRATCH, scratch->floats, sizeof(float), &scratch->at));
-    return ls__arena_take(b->arena, LS__SCRATCH, ls__ops_shared(rows_of(run), run->width),
-                          sizeof(float), &scratch->shared);
+    b->scratch.floats = attention > rows ? attention : rows;
+    LS_TRY(ls__arena_take(b->arena, LS__SCRATCH, b->scratch.floats, FLOAT, &b->scratch.at));
+    return ls__arena_take(b->arena, LS__SCRATCH,
+                          is_gpt ? ls__ops_shared(rows_of(run), run->width) : 0, FLOAT,
+                          &b->scratch.shared);
 }
 
 static ls_status take_memory(bench *b)
@@ -105,7 +126,10 @@ static ls_status take_memory(bench *b)
     LS_TRY(take_pool(b, &b->in, size));
     LS_TRY(take_pool(b, &b->out, size));
     LS_TRY(take_scratch(b));
-    fill(b->in.data, size);
+    if (format_of(b->run) == LS__F32)
+        fill(b->in.data, size);
+    else
+        fill_reduced((ls__values){b->in.data, format_of(b->run)}, size);
     LS_TRY(ls__arena_take(b->arena, LS__DATA, rows_of(b->run), sizeof(int32_t), &b->indices));
     LS_TRY(ls__arena_take(b->arena, LS__PARAMETERS, b->parameters, sizeof(float), &b->weights));
     LS_TRY(ls__arena_take(b->arena, LS__GRADIENTS, b->parameters, sizeof(float), &b->gradient));
@@ -143,15 +167,16 @@ static void close_bench(bench *b)
 static void linear(bench *b, int64_t in_width, int64_t out_width, bool first)
 {
     int64_t rows = rows_of(b->run);
-    ls__values in = values(&b->in, rows * in_width);
-    ls__values weight = values(&b->in, in_width * out_width);
-    ls__values d_out = values(&b->in, rows * out_width);
-    ls__values out = values(&b->out, rows * out_width);
-    ls__values d_in = first ? ls__floats(NULL) : values(&b->out, rows * in_width);
+    ls__values in = values(b, &b->in, rows * in_width);
+    ls__values weight = values(b, &b->in, in_width * out_width);
+    const float *bias = piece(&b->in, out_width);
+    ls__values d_out = values(b, &b->in, rows * out_width);
+    ls__values out = values(b, &b->out, rows * out_width);
+    ls__values d_in = first ? ls__floats(NULL) : values(b, &b->out, rows * in_width);
     float *d_weight = piece(&b->out, in_width * out_width);
     float *d_bias = piece(&b->out, out_width);
 
-    ls__linear_forward(out, in, weight, weight.at, rows, in_width, out_width, b->scratch);
+    ls__linear_forward(out, in, weight, bias, rows, in_width, out_width, b->scratch);
     ls__linear_backward(d_in, d_weight, d_bias, d_out, in, weight, rows, in_width, out_width,
                         b->scratch);
 }
@@ -174,11 +199,11 @@ static void attention(bench *b)
     int64_t rows = rows_of(run);
     int64_t head_width = run->width / run->heads;
     ls__attention_dropout none = {0};
-    ls__values qkv = values(&b->in, 3 * rows * run->width);
-    ls__values d_out = values(&b->in, rows * run->width);
+    ls__values qkv = values(b, &b->in, 3 * rows * run->width);
+    ls__values d_out = values(b, &b->in, rows * run->width);
     float *statistics = piece(&b->out, 2 * rows * run->heads);
-    ls__values out = values(&b->out, rows * run->width);
-    ls__values d_qkv = values(&b->out, 3 * rows * run->width);
+    ls__values out = values(b, &b->out, rows * run->width);
+    ls__values d_qkv = values(b, &b->out, 3 * rows * run->width);
 
     ls__attention_forward(out, statistics, qkv, run->micro_batch, run->context, run->heads,
                           head_width, none, b->scratch);
@@ -213,11 +238,11 @@ static void norm_layer(bench *b, bool first)
 {
     int64_t rows = rows_of(b->run);
     int64_t width = b->run->width;
-    ls__values in = values(&b->in, rows * width);
-    ls__values branch = first ? ls__floats(NULL) : values(&b->in, rows * width);
+    ls__values in = values(b, &b->in, rows * width);
+    ls__values branch = first ? ls__floats(NULL) : values(b, &b->in, rows * width);
     const float *gain = piece(&b->in, width);
-    ls__values sum = values(&b->out, rows * width);
-    ls__values out = values(&b->out, rows * width);
+    ls__values sum = values(b, &b->out, rows * width);
+    ls__values out = values(b, &b->out, rows * width);
     float *statistics = piece(&b->out, 2 * rows);
     float *d_gain = piece(&b->out, 2 * width);
 
@@ -230,8 +255,8 @@ static void norm_layer(bench *b, bool first)
 static void gelu(bench *b)
 {
     int64_t count = rows_of(b->run) * 4 * b->run->width;
-    ls__values in = values(&b->in, count);
-    ls__values out = values(&b->out, count);
+    ls__values in = values(b, &b->in, count);
+    ls__values out = values(b, &b->out, count);
 
     ls__gelu_forward(out, in, count, b->scratch);
     ls__gelu_backward(out, in, in, count, b->scratch);
@@ -240,8 +265,8 @@ static void gelu(bench *b)
 static void relu(bench *b, int64_t width)
 {
     int64_t count = b->run->micro_batch * width;
-    ls__values in = values(&b->in, count);
-    ls__values out = values(&b->out, count);
+    ls__values in = values(b, &b->in, count);
+    ls__values out = values(b, &b->out, count);
 
     ls__relu_forward(out, in, count, b->scratch);
     ls__relu_backward(out, in, in, count, b->scratch);
@@ -251,10 +276,11 @@ static void loss(bench *b)
 {
     int64_t rows = rows_of(b->run);
     int64_t classes = b->run->classes;
-    ls__values logits = values(&b->out, rows * classes);
+    ls__values logits = values(b, &b->out, rows * classes);
     float *losses = piece(&b->out, rows);
 
-    memcpy(logits.at, piece(&b->in, rows * classes), (size_t)(rows * classes) * sizeof(float));
+    memcpy(logits.at, values(b, &b->in, rows * classes).at,
+           (size_t)(rows * classes * ls__value_bytes(logits.format)));
     ls__cross_entropy_forward(losses, logits, b->indices, rows, classes, b->scratch);
     ls__cross_entropy_backward(logits, b->indices, 1, rows, classes, b->scratch);
 }
@@ -301,9 +327,12 @@ static void run_norm(bench *b)
     *piece(&b->out, 1) = (float)ls__norm(b->gradient, b->parameters);
 }
 
+/* And, in 16 bits, the weights that products read. */
 static void run_update(bench *b)
 {
     ls__optimizer_step(&b->optimizer, b->weights, b->gradient, 1e-6, 1, 0, b->parameters, 0);
+    if (format_of(b->run) != LS__F32)
+        ls__narrow(values(b, &b->out, b->parameters), b->weights, b->parameters);
 }
 
 static void run_digest(bench *b)

@@ -6,7 +6,7 @@
 #include "support/process.h"
 #include "support/test.h"
 
-enum { CONFIGURATIONS = 6 };
+enum { CONFIGURATIONS = 7 };
 
 static int count(const char *text, const char *part)
 {
@@ -17,7 +17,7 @@ static int count(const char *text, const char *part)
     return found;
 }
 
-/* Ten rows of memory and three of steps for each of six configurations. */
+/* Ten rows of memory and three of steps for each of seven configurations. */
 static void test_memory_operations_and_bytes(void **state)
 {
     static char json[1 << 18];
