@@ -82,13 +82,20 @@ typedef struct bench_choice {
     int reduces;
 } bench_choice;
 
+/* An algorithm on one size: the row is this rank's until all are put together. */
+typedef struct entrant {
+    ls__bench_sum *sum;
+    ls__bench_row row;
+} entrant;
+
 typedef struct bench_state {
     ls__world *world;
     bench_settings settings;
     bench_choice choice;
     int ranks;
     ls__bench_memory memory;
-    double *seconds;     /* (repeats) of this rank */
+    entrant entrant[LS_ALGORITHM_COUNT];
+    double *seconds;     /* (algorithms, repeats) of this rank */
     double *all_seconds; /* (ranks, repeats) */
     double *slowest;     /* (repeats) of the slowest rank */
     double *all_counts;  /* (ranks, 2): bytes sent a run, wrong elements */
@@ -206,7 +213,8 @@ static ls_status allocate(bench_state *bench, ls__arena *arena)
                             &memory->lanes));
     LS_TRY(
         ls__arena_take(arena, LS__COMMUNICATION, most_scratch(bench, count), 1, &memory->scratch));
-    LS_TRY(ls__arena_take(arena, LS__COMMUNICATION, repeats, sizeof(double), &bench->seconds));
+    LS_TRY(ls__arena_take(arena, LS__COMMUNICATION, repeats * bench->choice.algorithms.count,
+                          sizeof(double), &bench->seconds));
     LS_TRY(ls__arena_take(arena, LS__COMMUNICATION, repeats, sizeof(double), &bench->slowest));
     LS_TRY(ls__arena_take(arena, LS__COMMUNICATION, 2 * (int64_t)bench->ranks, sizeof(double),
                           &bench->all_counts));
@@ -231,23 +239,45 @@ static ls_status run_once(bench_state *bench, ls__bench_sum *sum, bool spills, l
 }
 
 /* Exact sums are tried with spills first, which are too rare in training to be timed. */
-static ls_status run_all(bench_state *bench, ls__bench_sum *sum, ls__bench_row *row)
+static ls_status try_spills(bench_state *bench, entrant *e)
 {
-    const ls_transport *transport = ls__world_transport(bench->world);
-    int64_t warmup = bench->settings.warmup;
-    int64_t runs = warmup + bench->settings.repeats;
     double seconds = 0;
 
-    if (row->exact)
-        LS_TRY(run_once(bench, sum, true, row, &seconds));
-    row->spills = ls__bench_sum_spills(sum);
+    if (!e->row.exact)
+        return LS_OK;
+    LS_TRY(run_once(bench, e->sum, true, &e->row, &seconds));
+    e->row.spills = ls__bench_sum_spills(e->sum);
+    return LS_OK;
+}
+
+static ls_status run_entrant(bench_state *bench, entrant *e, double *seconds)
+{
+    const ls_transport *transport = ls__world_transport(bench->world);
     int64_t before = transport->traffic.sent_bytes;
-    for (int64_t i = 0; i < runs; i++) {
-        LS_TRY(run_once(bench, sum, false, row, &seconds));
-        if (i >= warmup)
-            bench->seconds[i - warmup] = seconds;
-    }
-    row->sent_bytes = (double)(transport->traffic.sent_bytes - before) / (double)runs;
+
+    LS_TRY(run_once(bench, e->sum, false, &e->row, seconds));
+    e->row.sent_bytes += (double)(transport->traffic.sent_bytes - before);
+    return LS_OK;
+}
+
+/* In turns, so that what changes on a machine while this runs, such as which rank stands on which
+ * core, does not fall to one algorithm. */
+static ls_status run_all(bench_state *bench, int count)
+{
+    int64_t warmup = bench->settings.warmup;
+    int64_t repeats = bench->settings.repeats;
+    double seconds = 0;
+
+    for (int a = 0; a < count; a++)
+        LS_TRY(try_spills(bench, &bench->entrant[a]));
+    for (int64_t i = 0; i < warmup + repeats; i++)
+        for (int a = 0; a < count; a++) {
+            LS_TRY(run_entrant(bench, &bench->entrant[a], &seconds));
+            if (i >= warmup)
+                bench->seconds[a * repeats + i - warmup] = seconds;
+        }
+    for (int a = 0; a < count; a++)
+        bench->entrant[a].row.sent_bytes /= (double)(warmup + repeats);
     return LS_OK;
 }
 
@@ -260,11 +290,11 @@ static int by_value(const void *a, const void *b)
 }
 
 /* A run takes as long as it takes the slowest rank. */
-static ls_status gather_times(bench_state *bench, ls__bench_row *row)
+static ls_status gather_times(bench_state *bench, ls__bench_row *row, const double *own)
 {
     int64_t repeats = bench->settings.repeats;
 
-    LS_TRY(ls__world_all_gather(bench->world, bench->seconds, bench->all_seconds,
+    LS_TRY(ls__world_all_gather(bench->world, own, bench->all_seconds,
                                 repeats * (int64_t)sizeof(double)));
     for (int64_t i = 0; i < repeats; i++) {
         bench->slowest[i] = 0;
@@ -296,47 +326,48 @@ static ls_status gather_counts(bench_state *bench, ls__bench_row *row)
     return LS_OK;
 }
 
-static ls_status measure(bench_state *bench, const ls_algorithm *algorithm, ls__bench_row *row)
-{
-    ls__bench_sum *sum = NULL;
-
-    LS_TRY(
-        ls__bench_sum_open(&sum, bench->world, algorithm, row->exact, row->count, &bench->memory));
-    ls_status status = run_all(bench, sum, row);
-    ls__bench_sum_close(sum);
-    LS_TRY(status);
-    LS_TRY(gather_times(bench, row));
-    return gather_counts(bench, row);
-}
-
 /* ---- the whole table ---- */
 
-static ls_status run_row(bench_state *bench, const ls_algorithm *algorithm, bool exact,
-                         int64_t count)
+static ls_status open_entrant(bench_state *bench, const ls_algorithm *algorithm, bool exact,
+                              int64_t count, entrant *e)
 {
-    ls__bench_row row = {
-        .exact = exact,
-        .ranks = bench->ranks,
-        .count = count,
-        .counted = algorithm->reduce != NULL,
-    };
-
-    snprintf(row.algorithm, sizeof row.algorithm, "%s", algorithm->name);
-    LS_TRY(measure(bench, algorithm, &row));
-    if (ls__world_rank(bench->world) != 0)
-        return LS_OK;
-    ls__bench_print_row(&row);
-    return ls__bench_rows_add(&bench->rows, &row);
+    *e = (entrant){.row = {.exact = exact,
+                           .ranks = bench->ranks,
+                           .count = count,
+                           .counted = algorithm->reduce != NULL}};
+    snprintf(e->row.algorithm, sizeof e->row.algorithm, "%s", algorithm->name);
+    return ls__bench_sum_open(&e->sum, bench->world, algorithm, exact, count, &bench->memory);
 }
 
-static ls_status run_size(bench_state *bench, int64_t count)
+static ls_status hand_over(bench_state *bench, int index)
 {
-    const bench_choice *choice = &bench->choice;
+    ls__bench_row *row = &bench->entrant[index].row;
 
-    for (int r = 0; r < choice->reduces; r++)
-        for (int a = 0; a < choice->algorithms.count; a++)
-            LS_TRY(run_row(bench, choice->algorithms.algorithm[a], choice->exact[r], count));
-    return LS_OK;
+    LS_TRY(gather_times(bench, row, bench->seconds + index * bench->settings.repeats));
+    LS_TRY(gather_counts(bench, row));
+    if (ls__world_rank(bench->world) != 0)
+        return LS_OK;
+    ls__bench_print_row(row);
+    return ls__bench_rows_add(&bench->rows, row);
+}
+
+/* All algorithms on one size, on the same memory. */
+static ls_status run_size(bench_state *bench, bool exact, int64_t count)
+{
+    const ls__algorithms *algorithms = &bench->choice.algorithms;
+    ls_status status = LS_OK;
+    int opened = 0;
+
+    for (; status == LS_OK && opened < algorithms->count; opened++)
+        status = open_entrant(bench, algorithms->algorithm[opened], exact, count,
+                              &bench->entrant[opened]);
+    if (status == LS_OK)
+        status = run_all(bench, opened);
+    for (int a = 0; a < opened; a++)
+        ls__bench_sum_close(bench->entrant[a].sum);
+    for (int a = 0; status == LS_OK && a < opened; a++)
+        status = hand_over(bench, a);
+    return status;
 }
 
 static ls_status run_sizes(bench_state *bench)
@@ -346,7 +377,8 @@ static ls_status run_sizes(bench_state *bench)
     if (ls__world_rank(bench->world) == 0)
         ls__bench_print_header(bench->ranks, set->repeats);
     for (int64_t bytes = set->min_bytes; bytes <= set->max_bytes; bytes *= set->factor)
-        LS_TRY(run_size(bench, bytes / ELEMENT));
+        for (int r = 0; r < bench->choice.reduces; r++)
+            LS_TRY(run_size(bench, bench->choice.exact[r], bytes / ELEMENT));
     return LS_OK;
 }
 
