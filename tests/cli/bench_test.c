@@ -233,7 +233,7 @@ static void test_wrong_sums(void **state)
     const char *argv[] = {ls__lockstep(), "bench", "allreduce", "--ranks",     "2,3",
                           "-e",           "1K",    QUICK,       "--algorithm", "ring,direct",
                           "--json",       path,    NULL};
-    const char *env[] = {"LOCKSTEP_FAULT=flip:at=parameter:rank=1:step=3:element=200", NULL};
+    const char *env[] = {"LOCKSTEP_FAULT=flip:at=parameter:rank=1:step=2:element=200", NULL};
     ls__process p;
 
     (void)state;
