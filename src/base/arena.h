@@ -2,8 +2,8 @@
  *
  * Each piece is booked under a category; the ledger of categories is what a memory plan is checked
  * against. Pieces are zeroed, aligned to LS__ARENA_ALIGNMENT bytes and live until the arena is
- * closed. After ls__arena_seal() a further request is a bug of ours: nothing is allocated inside a
- * step. Not thread-safe: one thread sets a run up. */
+ * closed. After ls__arena_seal() a further request is a bug of ours: Lockstep allocates nothing
+ * inside a step. Not thread-safe: one thread sets a run up. */
 #ifndef LS_BASE_ARENA_H
 #define LS_BASE_ARENA_H
 

@@ -39,6 +39,8 @@ static ls_status write_info(ls__h5 *file, const ls__checkpoint_info *info)
     LS_TRY(ls__h5_set_text(file, "/", "model", info->model));
     LS_TRY(ls__h5_set_text(file, "/", "configuration", info->configuration));
     LS_TRY(ls__h5_set_text(file, "/", "blas_core", info->blas_core));
+    if (info->engine[0])
+        LS_TRY(ls__h5_set_text(file, "/", "engine", info->engine));
     LS_TRY(ls__h5_set_text(file, "/", "digest", ls__digest_format(info->digest, digest)));
     if (info->vocabulary_bytes > 0)
         LS_TRY(ls__h5_set_bytes(file, "/", "vocabulary", info->vocabulary, info->vocabulary_bytes));
@@ -156,6 +158,9 @@ static ls_status read_info(ls__h5 *file, const char *path, ls__checkpoint_info *
     LS_TRY(ls__h5_get_text(file, "/", "configuration", info->configuration,
                            sizeof info->configuration));
     LS_TRY(ls__h5_get_text(file, "/", "blas_core", info->blas_core, sizeof info->blas_core));
+    info->engine[0] = 0;
+    if (ls__h5_has_attribute(file, "/", "engine"))
+        LS_TRY(ls__h5_get_text(file, "/", "engine", info->engine, sizeof info->engine));
     LS_TRY(ls__h5_get_text(file, "/", "digest", digest, sizeof digest));
     LS_TRY(ls__digest_parse(digest, &info->digest));
     if (ls__h5_has_attribute(file, "/", "vocabulary"))

@@ -2,13 +2,13 @@
  *
  *     attributes of the root
  *       format "lockstep-checkpoint", format_version 1, step, loss, seed, configuration (INI text),
- *       model ("gpt", "mlp"), blas_core, digest (of all parameters), vocabulary (the byte of each
- *       token; text models whose dataset has one)
- *       of a run with loss scaling also loss_scale (of the next step, a power of two), good_steps
- *       (since the scale changed), skipped_steps (in all: no updates, but counted by step); of runs
- *       without, and of those from before there was such scaling, none of the three
- *     /parameters/<tensor>             float32, matrices as (out, in)
- *     /optimizer/<state>/<tensor>      float32, "exp_avg", "exp_avg_sq" or "momentum_buffer"
+ *       model ("gpt", "mlp"), blas_core, engine (of products), digest (of all parameters),
+ * vocabulary (the byte of each token; text models whose dataset has one) of a run with loss scaling
+ * also loss_scale (of the next step, a power of two), good_steps (since the scale changed),
+ * skipped_steps (in all: no updates, but counted by step); of runs without, and of those from
+ * before there was such scaling, none of the three /parameters/<tensor>             float32,
+ * matrices as (out, in) /optimizer/<state>/<tensor>      float32, "exp_avg", "exp_avg_sq" or
+ * "momentum_buffer"
  *
  * A folder of checkpoints holds step-00000500.h5 and so on, and `latest`, a text naming one. */
 #ifndef LS_CKPT_CHECKPOINT_H
@@ -42,6 +42,7 @@ typedef struct ls__checkpoint_info {
     uint8_t vocabulary[LS__CHECKPOINT_VOCABULARY];
     char model[LS__CHECKPOINT_WORD];
     char blas_core[LS__CHECKPOINT_WORD];
+    char engine[LS__CHECKPOINT_WORD]; /* of products; "" where an older file does not tell */
     char configuration[LS__CHECKPOINT_TEXT];
 } ls__checkpoint_info;
 

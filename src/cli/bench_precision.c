@@ -379,7 +379,8 @@ static void set_out(precision_bench *bench)
     ls__precision_result *result = &bench->result;
 
     result->steps = bench->settings.train.steps;
-    result->scale = LS__SCALE_F16;
+    result->scale =
+        bench->settings.train.loss_scale > 0 ? bench->settings.train.loss_scale : LS__SCALE_F16;
     result->snapshot[0].step = 1;
     result->snapshot[1].step = result->steps / 2;
     result->snapshot[2].step = result->steps;

@@ -325,6 +325,7 @@ static ls_status measure(step_bench *bench, step_time *median)
     }
     for (int64_t i = 0; i < repeats; i++)
         time_step(bench, &times[i]);
+    LS_TRY(ls__gemm_failed());
     LS_FAIL_IF(!(bench->loss < first), LS_CHECK_FAILED,
                "the loss went from %.4f to %.4f in %lld steps on the same samples", first,
                bench->loss, (long long)bench->step);

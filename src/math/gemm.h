@@ -1,4 +1,4 @@
-/* Matrix products: FP32 by OpenBLAS, BF16 and small ones by oneDNN. gemm.c is the only file of the
+/* Matrix products: FP32 by OpenBLAS, attention's and BF16 by oneDNN. gemm.c is the only file of the
  * project that includes cblas.h, gemm_onednn.c the only one that includes dnnl.h.
  *
  * The bits of a product depend on its shape, on the BLAS core type (for oneDNN: on the instruction

@@ -10,6 +10,10 @@
 
 #include "base/threads.h"
 
+#if DNNL_VERSION_MAJOR != 2
+#error "Lockstep needs oneDNN 2 (Debian: libdnnl-dev): version 3 has another interface"
+#endif
+
 /* From the OpenMP runtime that oneDNN computes with; clang comes without a header for it. */
 extern void omp_set_num_threads(int count);
 
@@ -41,20 +45,19 @@ static atomic_bool failed;
 
 /* ---- the processor ---- */
 
-static bool is_native(dnnl_cpu_isa_t isa)
+static bool has(dnnl_cpu_isa_t instructions)
 {
-    return isa == dnnl_cpu_isa_avx512_core_bf16 || isa == dnnl_cpu_isa_avx512_core_amx;
+    return (dnnl_get_effective_cpu_isa() & instructions) == instructions;
 }
 
 bool ls__bf16_native(void)
 {
-    return is_native(dnnl_get_effective_cpu_isa());
+    return has(dnnl_cpu_isa_avx512_core_bf16);
 }
 
 const char *ls__bf16_engine(void)
 {
-    return dnnl_get_effective_cpu_isa() == dnnl_cpu_isa_avx512_core_amx ? "oneDNN AMX"
-                                                                        : "oneDNN AVX512-BF16";
+    return has(dnnl_cpu_isa_avx512_core_amx) ? "oneDNN AMX" : "oneDNN AVX512-BF16";
 }
 
 /* ---- compiling ---- */
@@ -234,15 +237,12 @@ void ls__bf16_product(ls__matrix c, ls__matrix a, ls__matrix b, int64_t m, int64
 
 bool ls__onednn_native(void)
 {
-    return (dnnl_get_effective_cpu_isa() & dnnl_cpu_isa_avx2) == dnnl_cpu_isa_avx2;
+    return has(dnnl_cpu_isa_avx2);
 }
 
 const char *ls__onednn_isa(void)
 {
-    dnnl_cpu_isa_t isa = dnnl_get_effective_cpu_isa();
-
-    return (isa & dnnl_cpu_isa_avx512_core) == dnnl_cpu_isa_avx512_core ? "oneDNN AVX512"
-                                                                        : "oneDNN AVX2";
+    return has(dnnl_cpu_isa_avx512_core) ? "oneDNN AVX512" : "oneDNN AVX2";
 }
 
 static char letter_of(ls__matrix x)

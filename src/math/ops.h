@@ -1,7 +1,8 @@
 /* The operations that models are made of, each a forward and a backward with the same order of
  * arguments: results first, then inputs, then sizes. All arrays are row-major; the shape stands
  * beside each. ls__values are in any format, the same for all of a call; arithmetic is FP32, and a
- * result is rounded when it is stored. Nothing is allocated, nothing can fail.
+ * result is rounded when it is stored. Nothing is allocated here, and nothing fails but
+ * oneDNN, which has memory of its own: ls__gemm_failed (math/gemm.h) tells.
  *
  * The threads of ls__threads_run share the work. Sums within an operation run in one fixed order
  * that depends only on the shapes, whatever the instruction set and the number of threads: the same

@@ -35,10 +35,8 @@ static inline int64_t ls__chunks_scratch(int64_t arrays, int64_t width)
 /* out[i] = f(a[i], b[i]); out may be a or b. `b` is NULL where the operation has none. */
 typedef void ls__kernel(float *out, const float *a, const float *b, int64_t count);
 
-enum { LS__ELEMENTWISE_ARRAYS = 3 };
-
 /* Applies the kernel to all of `count` values. All values have one format; b.at may be NULL.
- * Scratch: ls__chunks_scratch(LS__ELEMENTWISE_ARRAYS, 1), unused for FP32. */
+ * Scratch: ls__chunks_scratch(3, 1), unused for FP32. */
 void ls__elementwise(ls__kernel *kernel, ls__values out, ls__values a, ls__values b, int64_t count,
                      ls__scratch scratch);
 

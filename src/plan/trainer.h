@@ -18,8 +18,8 @@
  * largest block of a bucket, for as many as arrive together, and tables of a few bytes a bucket,
  * rank and micro-batch. Data is the whole dataset.
  *
- * What the arena does not book: the code and its libraries, MPI's buffers, OpenBLAS's, the spills
- * of exact sums, which take address space until something spills. */
+ * What the arena does not book: the code and its libraries, MPI's buffers, OpenBLAS's and oneDNN's,
+ * the spills of exact sums, which take address space until something spills. */
 #ifndef LS_PLAN_TRAINER_H
 #define LS_PLAN_TRAINER_H
 

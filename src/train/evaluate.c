@@ -1,6 +1,7 @@
 #include "train/evaluate.h"
 
 #include "lockstep/schedule.h"
+#include "math/gemm.h"
 
 ls_status ls__evaluator_open(ls__evaluator *evaluator, ls__world *world, ls__model *model,
                              ls__feed *feed, int64_t wanted, ls__arena *arena)
@@ -47,6 +48,7 @@ ls_status ls__evaluate(ls__evaluator *evaluator, const float *parameters, ls__ev
     *result = (ls__evaluation){.samples = evaluator->samples};
     for (int64_t i = mine.offset; i < mine.offset + mine.count; i++)
         fill_slot(evaluator, parameters, i);
+    LS_TRY(ls__world_agree(evaluator->world, ls__gemm_failed()));
     LS_TRY(ls__world_all_gather_blocks(evaluator->world, evaluator->slot, evaluator->slots,
                                        sizeof(ls__eval_slot)));
     for (int64_t i = 0; i < evaluator->slots; i++) {

@@ -6,6 +6,7 @@
 
 #include "base/file.h"
 #include "base/rng.h"
+#include "math/gemm.h"
 
 /* What one call works with. */
 typedef struct sampler {
@@ -104,6 +105,7 @@ static ls_status generate(sampler *s, FILE *out)
         int64_t seen = s->count < model->context ? s->count : model->context;
         ls__batch batch = {.samples = 1, .length = seen, .tokens = s->token + s->count - seen};
         ls__model_logits(model, s->loaded->parameters, &batch);
+        LS_TRY(ls__gemm_failed());
         const float *last = ls__model_row(model, seen - 1);
         int32_t token = choose(s, last, model->classes, position);
         fputc(s->loaded->info.vocabulary[token], out);

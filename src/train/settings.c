@@ -116,7 +116,8 @@ static const ls__option options[] = {
     {"threads", "1", "threads", "threads that compute inside each rank; the bits stay the same",
      AT(threads), 1, LS__THREADS_MAX, LS__OPTION_INT, RUN, 0},
     {"recompute", "false", "",
-     "compute a layer's activations again in backward instead of keeping them: less memory, the "
+     "gpt: compute a layer's activations again in backward instead of keeping them: less memory, "
+     "the "
      "same bits",
      AT(recompute), 0, 0, LS__OPTION_SWITCH, RUN, 0},
     {"stall-timeout", "120", "seconds", "how long a rank waits for another before the run ends",

@@ -111,6 +111,11 @@ static const char *value_of(const machine *m, int aspect, char digest[LS__DIGEST
     return aspect < WORDS ? words[aspect] : ls__digest_format(digests[aspect - WORDS], digest);
 }
 
+void ls__startup_engine(char *text, size_t size, ls__format precision)
+{
+    snprintf(text, size, "%s, attention %s", ls__gemm_engine(precision), ls__gemm_small_engine());
+}
+
 static machine describe(const ls__canary *canary, ls__format precision)
 {
     machine mine = {.canary = *canary};
@@ -118,8 +123,7 @@ static machine describe(const ls__canary *canary, ls__format precision)
     snprintf(mine.version, sizeof mine.version, "%s", LS__VERSION);
     snprintf(mine.core, sizeof mine.core, "%s", ls__gemm_core());
     snprintf(mine.library, sizeof mine.library, "%s", ls__gemm_library());
-    snprintf(mine.engine, sizeof mine.engine, "%s, attention %s", ls__gemm_engine(precision),
-             ls__gemm_small_engine());
+    ls__startup_engine(mine.engine, sizeof mine.engine, precision);
     return mine;
 }
 
@@ -213,11 +217,18 @@ ls_status ls__startup_compare(ls__world *world, const ls__canary *canary, ls__fo
     return status;
 }
 
-void ls__startup_compare_core(const char *checkpoint_core)
+void ls__startup_compare_checkpoint(const char *core, const char *engine, ls__format precision)
 {
-    if (strcmp(checkpoint_core, ls__gemm_core()) != 0)
+    char own[WORD];
+
+    if (strcmp(core, ls__gemm_core()) != 0)
         ls__log_warning("the checkpoint was made on the OpenBLAS core %s, this is %s: from here on "
                         "the bits are not those that %s would give (OPENBLAS_CORETYPE sets the "
                         "core)",
-                        checkpoint_core, ls__gemm_core(), checkpoint_core);
+                        core, ls__gemm_core(), core);
+    ls__startup_engine(own, sizeof own, precision);
+    if (engine[0] && strcmp(engine, own) != 0)
+        ls__log_warning("the checkpoint was made with products by %s, here they are by %s: from "
+                        "here on the bits may differ (ONEDNN_MAX_CPU_ISA sets oneDNN's)",
+                        engine, own);
 }

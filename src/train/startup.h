@@ -38,7 +38,11 @@ ls_status ls__canary_run(ls__canary *canary, ls__evaluator *evaluator, const flo
 ls_status ls__startup_compare(ls__world *world, const ls__canary *canary, ls__format precision,
                               bool exact);
 
-/* Warns where a checkpoint was made on another BLAS core than this process uses. */
-void ls__startup_compare_core(const char *checkpoint_core);
+/* What computes products of the precision here, and attention's, for people and to compare. */
+void ls__startup_engine(char *text, size_t size, ls__format precision);
+
+/* Warns where a checkpoint was made on another BLAS core, or by another engine ("": it does not
+ * tell), than this process computes with. */
+void ls__startup_compare_checkpoint(const char *core, const char *engine, ls__format precision);
 
 #endif

@@ -123,6 +123,8 @@ static ls_status compare_machines(ls__trainer *trainer)
     ls__canary canary = {0};
 
     ls_status status = ls__canary_run(&canary, &trainer->evaluator, trainer->parameters, true);
+    if (status == LS_OK)
+        status = ls__gemm_failed();
     LS_TRY(ls__world_agree(trainer->world, status));
     return ls__startup_compare(trainer->world, &canary, (ls__format)trainer->settings->precision,
                                trainer->settings->reduce == LS__REDUCE_EXACT);
@@ -570,6 +572,7 @@ static ls_status describe(ls__trainer *trainer, ls__checkpoint_info *info)
     snprintf(info->model, sizeof info->model, "%s",
              trainer->settings->model == LS__MODEL_GPT ? "gpt" : "mlp");
     snprintf(info->blas_core, sizeof info->blas_core, "%s", ls__gemm_core());
+    ls__startup_engine(info->engine, sizeof info->engine, (ls__format)trainer->settings->precision);
     LS_TRY(ls__run_configuration(trainer->settings, &configuration));
     snprintf(info->configuration, sizeof info->configuration, "%s", configuration);
     free(configuration);
@@ -610,7 +613,8 @@ static ls_status restore_alone(ls__trainer *trainer, const char *checkpoints)
     trainer->loss = info.loss;
     if (ls__scaler_active(&trainer->scaler) && info.loss_scale > 0)
         ls__scaler_resume(&trainer->scaler, info.loss_scale, info.good_steps, info.skipped_steps);
-    ls__startup_compare_core(info.blas_core);
+    ls__startup_compare_checkpoint(info.blas_core, info.engine,
+                                   (ls__format)trainer->settings->precision);
     return LS_OK;
 }
 

@@ -225,6 +225,26 @@ static void test_resuming_on_another_core_warns(void **state)
     ls__process_free(&p);
 }
 
+/* The same of oneDNN's instruction set. */
+static void test_resuming_on_another_engine_warns(void **state)
+{
+    const char *run = ls__test_path("engine-resume");
+    const char *arguments[] = {ls__lockstep(), "train",   "--run", run,
+                               "--resume",     "--steps", "6",     NULL};
+    const char *env[] = {"ONEDNN_MAX_CPU_ISA=SSE41", NULL};
+    ls__process p;
+
+    (void)state;
+    if (strncmp(ls__gemm_small_engine(), "oneDNN", 6) != 0)
+        skip();
+    train(run, "1");
+    ls__process_run(&(ls__command){.argv = arguments, .env = env}, &p);
+    assert_exit(p, 0);
+    assert_non_null(strstr(p.err, "the checkpoint was made with products by"));
+    assert_non_null(strstr(p.err, ls__gemm_small_engine()));
+    ls__process_free(&p);
+}
+
 /* ---- taking a run up again ---- */
 
 static void test_missing_checkpoints(void **state)
@@ -392,6 +412,7 @@ int main(void)
         cmocka_unit_test(test_ranks_on_two_cores_under_f32),
         cmocka_unit_test(test_evaluation_on_two_cores_is_refused),
         cmocka_unit_test(test_resuming_on_another_core_warns),
+        cmocka_unit_test(test_resuming_on_another_engine_warns),
         cmocka_unit_test(test_missing_checkpoints),
         cmocka_unit_test(test_unreadable_checkpoints),
         cmocka_unit_test(test_damaged_newest),

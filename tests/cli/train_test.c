@@ -260,6 +260,46 @@ static void test_eval_is_the_same_at_any_ranks(void **state)
     }
 }
 
+/* The number behind "validation loss". */
+static double validation_loss(const char *text)
+{
+    static const char words[] = "validation loss ";
+    const char *at = strstr(text, words);
+
+    assert_non_null(at);
+    return strtod(at + sizeof words - 1, NULL);
+}
+
+/* In 16 bits products read rounded copies of the weights: training's must follow every update.
+ * Another process, which rounds what was saved, finds the same loss; far from the first step's. */
+static void test_eval_agrees_with_training_in_16_bits(void **state)
+{
+    static const char *const precisions[] = {"bf16", "f16"};
+    static const char *const steps[] = {"1", "30"};
+    ls__process p;
+
+    (void)state;
+    for (int i = 0; i < 4; i++) {
+        static const char *const names[] = {"rounded-0", "rounded-1", "rounded-2", "rounded-3"};
+        static double after[2];
+        const char *run = path_of(names[i]);
+        ls__run_lockstep(&p, "train", "--data", text_data, "--run", run, "--layers", "1", "--heads",
+                         "2", "--width", "16", "--context", "16", "--batch", "8", "--steps",
+                         steps[i % 2], "--warmup", "1", "--lr", "1e-2", "--precision",
+                         precisions[i / 2], "--eval-every", steps[i % 2], "--eval-batches", "0",
+                         NULL);
+        assert_exit(p, 0);
+        after[i % 2] = validation_loss(p.err);
+        ls__process_free(&p);
+        ls__run_lockstep(&p, "eval", "--run", run, NULL);
+        assert_exit(p, 0);
+        assert_near(validation_loss(p.out), after[i % 2], 1e-4);
+        ls__process_free(&p);
+        if (i % 2 == 1)
+            assert_true(after[1] < after[0] - 0.1);
+    }
+}
+
 static void test_sample(void **state)
 {
     const char *run = path_of("sampled");
@@ -576,6 +616,7 @@ int main(void)
         cmocka_unit_test(test_resume_drops_later_lines),
         cmocka_unit_test(test_ranks_need_not_divide),
         cmocka_unit_test(test_eval_is_the_same_at_any_ranks),
+        cmocka_unit_test(test_eval_agrees_with_training_in_16_bits),
         cmocka_unit_test(test_sample),
         cmocka_unit_test(test_verify),
         cmocka_unit_test(test_diff),
