@@ -83,7 +83,7 @@ static void fill(float *data, int64_t count)
 /* Numbers of 16 bits twice over: two of them are one of 32 that is about as large. */
 static void fill_reduced(ls__values data, int64_t floats)
 {
-    float normals[NORMALS];
+    float normals[NORMALS] = {0};
 
     fill(normals, NORMALS);
     for (int64_t i = 0; i < 2 * floats; i += NORMALS)
