@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/digest.h"
 #include "base/threads.h"
 
 #if DNNL_VERSION_MAJOR != 2
@@ -70,12 +71,7 @@ static void open_engine(void)
 
 static unsigned hash(const product_shape *shape)
 {
-    const unsigned char *bytes = (const unsigned char *)shape;
-    unsigned sum = 2166136261u; /* FNV-1a */
-
-    for (size_t i = 0; i < sizeof *shape; i++)
-        sum = (sum ^ bytes[i]) * 16777619u;
-    return sum % SLOTS;
+    return (unsigned)(ls__digest_of(shape, sizeof *shape).low % SLOTS);
 }
 
 static bool describe(dnnl_memory_desc_t *about, int64_t rows, int64_t columns, int64_t row_stride,

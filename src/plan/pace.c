@@ -32,9 +32,10 @@ enum { STRIP = 64 };
 static double computed_scores(const ls__plan_run *run)
 {
     int64_t T = run->context;
-    int64_t whole = T / STRIP;
+    int64_t strips = T / STRIP;
+    int64_t whole = STRIP * STRIP * (strips * (strips + 1) / 2);
 
-    return (double)(STRIP * STRIP * (whole * (whole + 1) / 2) + T % STRIP * T);
+    return (double)(whole + T % STRIP * T);
 }
 
 /* Of one sequence and layer: two products forward; backward those of four gradients, and one again
