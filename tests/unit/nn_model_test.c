@@ -1,5 +1,6 @@
 /* The FP32 models against the FP64 reference models, tensor by tensor: loss, logits, gradients. */
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "base/threads.h"
@@ -67,7 +68,7 @@ typedef struct gpt_case {
     ls__gpt_shape shape;
     double loss_error;
     double gradient_error;
-    const char *where;
+    char where[LS__TENSOR_NAME];
 } gpt_case;
 
 static void compare_gpt(gpt_case *c)
@@ -99,7 +100,9 @@ static void compare_gpt(gpt_case *c)
                                      SAMPLES, dropout);
 
     c->loss_error = fabs(loss / right - 1);
-    c->gradient_error = worst_tensor(&model->tensors, got.sum, expected, &c->where);
+    const char *where = "";
+    c->gradient_error = worst_tensor(&model->tensors, got.sum, expected, &where);
+    snprintf(c->where, sizeof c->where, "%s", where);
     /* The tied weight comes twice, everything else once. */
     for (int64_t i = 0; i < total; i++)
         assert_int_equal(got.times[i], i < s->vocabulary * s->width ? 2 : 1);
