@@ -86,12 +86,6 @@ static head_view view_head(const attention *all, int64_t task)
     };
 }
 
-static ls__matrix rows_from(ls__matrix x, int64_t row)
-{
-    x.values = ls__from(x.values, row * x.stride);
-    return x;
-}
-
 static ls__matrix transposed(ls__matrix x)
 {
     x.op = LS__TRANSPOSED;
@@ -170,16 +164,16 @@ static ls__matrix strip_matrix(ls__values values, const strip *s)
 static void scores(float *out, ls__matrix a, ls__matrix b, const strip *s, const head_view *head,
                    const room *r)
 {
-    ls__small_product(strip_matrix(ls__floats(out), s), rows_from(a, s->first), transposed(b),
-                      s->rows, s->columns, head->width, false, r->product);
+    ls__small_product(strip_matrix(ls__floats(out), s), ls__matrix_from(a, s->first, 0),
+                      transposed(b), s->rows, s->columns, head->width, false, r->product);
 }
 
 /* The strip's rows of out = weights b. */
 static void weigh(ls__matrix out, ls__values weights, ls__matrix b, const strip *s,
                   const head_view *head, const room *r)
 {
-    ls__small_product(rows_from(out, s->first), strip_matrix(weights, s), b, s->rows, head->width,
-                      s->columns, false, r->product);
+    ls__small_product(ls__matrix_from(out, s->first, 0), strip_matrix(weights, s), b, s->rows,
+                      head->width, s->columns, false, r->product);
 }
 
 /* sum += weights^T b. The last strip, which reaches all rows of the sum, comes first and finds
@@ -187,8 +181,8 @@ static void weigh(ls__matrix out, ls__values weights, ls__matrix b, const strip 
 static void add_weighed(ls__matrix sum, ls__values weights, ls__matrix b, const strip *s,
                         const head_view *head, const room *r)
 {
-    ls__small_product(sum, transposed(strip_matrix(weights, s)), rows_from(b, s->first), s->columns,
-                      head->width, s->rows, s->columns < head->T, r->product);
+    ls__small_product(sum, transposed(strip_matrix(weights, s)), ls__matrix_from(b, s->first, 0),
+                      s->columns, head->width, s->rows, s->columns < head->T, r->product);
 }
 
 /* ---- softmax of a strip ----
@@ -383,7 +377,7 @@ static ls__matrix sum_place(ls__matrix own, float *room_for_it, const head_view 
 static void store_sum(ls__matrix own, const float *sum, const head_view *head)
 {
     for (int64_t i = 0; i < head->T; i++)
-        ls__store(rows_from(own, i).values, sum + i * head->width, head->width);
+        ls__store(ls__matrix_from(own, i, 0).values, sum + i * head->width, head->width);
 }
 
 static void backward_head(void *context, int64_t task, int thread)

@@ -95,17 +95,13 @@ void ls__model_parameters_changed(ls__model *model)
 typedef struct rounding {
     ls__values to;
     const float *from;
-    int64_t count;
 } rounding;
 
-static void round_chunk(void *context, int64_t task, int thread)
+static void round_range(void *context, int64_t offset, int64_t count)
 {
     const rounding *work = context;
-    int64_t at = task * LS__CHUNK;
 
-    (void)thread;
-    ls__narrow(ls__from(work->to, at), work->from + at,
-               ls__panel_size(task, work->count, LS__CHUNK));
+    ls__narrow(ls__from(work->to, offset), work->from + offset, count);
 }
 
 void ls__model_need(const ls__model *model, const float *parameters, int64_t first, int64_t end)
@@ -114,8 +110,8 @@ void ls__model_need(const ls__model *model, const float *parameters, int64_t fir
         model->gate.need(model->gate.context, first, end - first);
     if (!model->weights.at || !model->weights_are_old)
         return;
-    rounding work = {ls__from(model->weights, first), parameters + first, end - first};
-    ls__threads_run(ls__panels(work.count, LS__CHUNK), round_chunk, &work);
+    rounding work = {model->weights, parameters};
+    ls__threads_over(first, end - first, round_range, &work);
 }
 
 ls__values ls__model_weights(const ls__model *model, const float *parameters, int64_t offset)
