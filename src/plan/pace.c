@@ -24,8 +24,7 @@ static double mlp_flops(const ls__plan_run *run)
     return 2 * (products + 3.0 * (double)(from * run->classes));
 }
 
-/* Rows of scores that attention computes at a time: LS__ATTENTION_STRIP of math/ops.h. */
-enum { STRIP = 64 };
+enum { STRIP = LS__PLAN_STRIP };
 
 /* Elements of a head's (T, T) scores that are computed: the rows of each strip, as far as the strip
  * reaches. */

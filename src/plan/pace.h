@@ -17,6 +17,9 @@
 
 #include "plan/trainer.h"
 
+/* Rows of scores that attention computes at a time: LS__ATTENTION_STRIP of math/ops.h. */
+enum { LS__PLAN_STRIP = 64 };
+
 /* Seconds on one core, while as many processes compute as ranks have cores. */
 typedef struct ls__plan_pace {
     double products;    /* of a micro-batch's linear layers and attention */

@@ -3,6 +3,15 @@
 #include "math/ops.h"
 #include "nn/model.h"
 #include "optim/optimizer.h"
+#include "plan/pace.h"
+
+/* The planner knows no layer beside it, so here is where what it repeats is held to the original.
+ */
+_Static_assert((int)LS__PLAN_STRIP == (int)LS__ATTENTION_STRIP,
+               "the planner's strip is attention's");
+_Static_assert((int)LS__PLAN_F32 == (int)LS__F32 && (int)LS__PLAN_BF16 == (int)LS__BF16 &&
+                   (int)LS__PLAN_F16 == (int)LS__F16,
+               "the planner's formats are those of values, in the same order");
 
 static int64_t scratch_bytes(const ls__train_settings *settings, int64_t classes, bool is_gpt)
 {
