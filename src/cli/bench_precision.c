@@ -85,11 +85,8 @@ typedef struct precision_bench {
 
 static ls__option train_option(int index)
 {
-    const ls__option *option = ls__train_options.option;
+    ls__option row = *ls__train_option(train_flags[index].name);
 
-    while (strcmp(option->name, train_flags[index].name) != 0)
-        option++;
-    ls__option row = *option;
     if (train_flags[index].preset)
         row.preset = train_flags[index].preset;
     if (strcmp(row.name, "steps") == 0)

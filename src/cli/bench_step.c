@@ -88,15 +88,6 @@ typedef struct step_time {
 
 /* ---- settings ---- */
 
-static const ls__option *train_option(const char *name)
-{
-    const ls__option *option = ls__train_options.option;
-
-    while (strcmp(option->name, name) != 0)
-        option++;
-    return option;
-}
-
 static ls_status parse(step_settings *settings, int argc, char **argv, bool *help)
 {
     ls__option rows[TRAIN_FLAGS + OWN_FLAGS];
@@ -108,7 +99,7 @@ static ls_status parse(step_settings *settings, int argc, char **argv, bool *hel
     ls__parsed parsed;
 
     for (int i = 0; i < TRAIN_FLAGS; i++)
-        rows[i] = *train_option(train_flags[i]);
+        rows[i] = *ls__train_option(train_flags[i]);
     memcpy(rows + TRAIN_FLAGS, own_options, sizeof own_options);
     ls__options_preset(&ls__train_options, &settings->train);
     LS_TRY(ls__options_parse(&table, settings, argc, argv, &parsed));

@@ -2,6 +2,7 @@
 
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/threads.h"
 #include "lockstep/schedule.h"
@@ -127,6 +128,15 @@ static const ls__option options[] = {
      "those of all replicas; 0: never",
      AT(audit_every), 0, count_max, LS__OPTION_INT, RUN, 0},
 };
+
+const ls__option *ls__train_option(const char *name)
+{
+    const ls__option *option = ls__train_options.option;
+
+    while (strcmp(option->name, name) != 0)
+        option++;
+    return option;
+}
 
 const char *ls__train_allreduce_name(int allreduce)
 {

@@ -55,6 +55,9 @@ typedef struct ls__train_settings {
 
 extern const ls__option_table ls__train_options;
 
+/* The row of that table for a flag, which must be there: for commands that take some of train's. */
+const ls__option *ls__train_option(const char *name);
+
 /* Fills in the defaults that depend on other flags (--micro-batch, --decay-steps, --loss-scale),
  * then checks what the flags say about each other. LS_BAD_USAGE. */
 ls_status ls__train_settings_resolve(ls__train_settings *settings);
