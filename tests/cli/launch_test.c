@@ -220,7 +220,7 @@ static void test_lost_rank_is_named(void **state)
     ls__run_lockstep(&p, "train", "--data", data, "--run", run, SMALL, FOREVER, "--ranks", "2",
                      NULL);
     assert_exit(p, 3);
-    assert_true(ls__clock_seconds() - start < 20);
+    assert_true(ls__clock_seconds() - start < 60); /* half of the stall timeout */
     assert_one_error(&p, "lockstep: error: rank 1 on ");
     assert_non_null(strstr(p.err, " was lost (signal 9): go on with --resume"));
     ls__process_free(&p);
